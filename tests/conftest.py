@@ -1,4 +1,4 @@
-"""What all tests share: how hard Hypothesis searches, and golden files."""
+"""Shared by all tests: the profiles of Hypothesis, the thread on which tests run, and golden files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, Phase, settings
 from operators.core.call_depth import allow_deep_calls
 from tests.support.pool_thread import on_pool_thread
 
-# where the kernel has no Landlock, all but tests/operators/python/test_confinement.py runs
+# in a kernel without Landlock, all tests but tests/operators/python/test_confinement.py run
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
 allow_deep_calls()  # before Polars starts the thread that all tests run on
 GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-#: The same examples every time: what is new is found by `make fuzz`, not by a change that has nothing to do with it.
+#: The same examples in every run: `make fuzz` finds new failures, so they do not appear in unrelated changes.
 settings.register_profile("default", max_examples=8, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=2000, print_blob=True, **_COMMON)
 settings.register_profile("sketch", max_examples=20, phases=[Phase.explicit, Phase.generate], **_COMMON)
@@ -27,13 +27,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden` writes golden files anew; their difference is reviewed as code."""
+    """Adds `--update-golden`, which rewrites golden files; their changes are reviewed like code."""
     parser.addoption("--update-golden", action="store_true", default=False, help="write golden files anew")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """The frames of tests are small."""
+    """Runs a test on a thread of Polars' pool, since its frames are small (see `on_pool_thread`)."""
     test = pyfuncitem.obj
     pyfuncitem.obj = lambda **given: on_pool_thread(partial(test, **given))
     try:
@@ -44,7 +44,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden(name, text)` fails with a diff unless the file under tests/golden holds the text."""
+    """`golden(name, text)` fails with a diff unless the file under tests/golden contains the text."""
 
     def check(name: str, text: str) -> None:
         path = GOLDEN / name

@@ -1,8 +1,8 @@
-"""What is written runs and can be read: doctests, blocks marked runnable, links, and the length of lines.
+"""Checks of documents and docstrings: doctests, blocks marked runnable, notebooks, links, and the length of lines.
 
-A block is runnable when its fence says so: ```sql runnable. Each block of SQL runs in a LocalSession of its own,
-blocks of Python of one file in one namespace. The cells of a notebook give what it shows. Relative links lead to a
-file, and to a heading of it where they name one.
+A block is runnable when its fence says so: ```sql runnable. Each block of SQL runs in a LocalSession of its own; all
+Python blocks of a file run in one namespace. The cells of a notebook return the outputs that it shows. Relative links
+lead to a file and, if they name a heading, to a heading of this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODULES = sorted(
 )
 #: Every document.
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-#: A line has fewer characters, unless it is an address that cannot be broken.
+#: Lines are shorter, except for an address, which cannot be broken.
 LONGEST = 180
 PAGES = [path for path in DOCUMENTS if path.name == "README.md" or path.parent != ROOT]
 BLOCK = re.compile(r"^```(python|sql) runnable\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -69,7 +69,7 @@ def test_notebooks_show_what_their_cells_give(page: Path) -> None:
 
 
 def given(cell: dict[str, list[str]], namespace: dict[str, object]) -> list[str]:
-    """What a cell prints, and the value of its last expression."""
+    """The text that a cell prints, and the value of its last expression."""
     tree, printed = ast.parse("".join(cell["source"])), io.StringIO()
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(printed):

@@ -1,4 +1,4 @@
-"""An `__init__` re-exports and no more: everything in `__all__` is there, and everything imported is in it."""
+"""An `__init__` only re-exports: all names in `__all__` exist, and all imported names are in `__all__`."""
 
 from __future__ import annotations
 

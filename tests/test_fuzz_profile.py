@@ -1,4 +1,4 @@
-"""What `make fuzz` adds: more examples, and other ones in each run."""
+"""`make fuzz` draws more examples, and other ones in each run."""
 
 from __future__ import annotations
 

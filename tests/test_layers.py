@@ -1,4 +1,4 @@
-"""Imports point one way: packages have an order, each foreign library has one home, and there are no circles."""
+"""Imports point one way: packages have an order, each foreign library has one home, and there are no cycles."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ COORDINATOR = (
     "dsms.coordinator.election",
     "dsms.coordinator.__main__",
 )
-#: Where a foreign library is at home, and why it is there.
+#: The places that may import a foreign library, and its purpose there.
 HOMES = {
     "pyspark": (("dsms/spark/",), "Spark runs fragments"),
     "py4j": (("dsms/spark/",), "Spark's own errors"),
@@ -139,7 +139,7 @@ HOMES = {
     "structlog": (("dsms/",), "logs of the services"),
     "tenacity": (("dsms/", "connectors/"), "repeating what may succeed later"),
 }
-#: Arrow crosses every boundary; Polars and NumPy are the columns; msgspec is how documents are written.
+#: Libraries of all packages: Arrow crosses every boundary, Polars and NumPy hold columns, msgspec encodes documents.
 EVERYWHERE = {"pyarrow", "polars", "numpy", "msgspec"}
 OURS = ("operators", "connectors", "dsms")
 
@@ -154,7 +154,7 @@ MODULES = modules()
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """The modules that a file imports, also where it does so late or for its types alone, and the lines."""
+    """The modules that a file imports, including imports in functions and for type checking, and the lines."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -170,7 +170,7 @@ def package_of(module: str) -> str:
 
 
 def graph() -> dict[str, dict[str, int]]:
-    """How many imports lead from each package to each other one."""
+    """The number of imports from each package to each other one."""
     found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for module, path in MODULES.items():
         for name, _ in imports(path):
@@ -180,7 +180,7 @@ def graph() -> dict[str, dict[str, int]]:
 
 
 def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
-    """What is left when packages that import none of the others are taken away, again and again."""
+    """The cycles and their users: what remains if packages that import no remaining one are removed repeatedly."""
     left = {package: set(below) for package, below in edges.items()}
     while free := {package for package in left if not left[package] & left.keys()}:
         left = {package: below for package, below in left.items() if package not in free}
@@ -206,7 +206,7 @@ def test_imports_point_down() -> None:
 
 
 def test_imports_of_the_coordinator_point_down() -> None:
-    """Each of its packages has a place, and imports from itself and from those before it."""
+    """Each of its packages is in the order, and imports only from itself and from those before it."""
     order = dict(zip(COORDINATOR, range(len(COORDINATOR)), strict=True))
     inside = {module: ".".join(module.split(".")[:3]) for module in MODULES if module.startswith("dsms.coordinator.")}
     assert set(inside.values()) == set(COORDINATOR)
@@ -220,7 +220,7 @@ def test_imports_of_the_coordinator_point_down() -> None:
 
 
 def test_packages_import_each_other_in_no_circle() -> None:
-    """It prints the graph, with the number of imports on each edge: `pytest -s tests/test_layers.py`."""
+    """The test also prints the graph, with the number of imports on each edge: `pytest -s tests/test_layers.py`."""
     edges = graph()
     for package in reversed(ORDER):
         below = ", ".join(f"{name} {count}" for name, count in sorted(edges[package].items()))

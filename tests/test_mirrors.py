@@ -1,4 +1,4 @@
-"""The tests mirror the packages: what is tested, and where its tests are, have one name."""
+"""The tests mirror the packages: the tests of a package are in a folder of the same name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TESTS = ROOT / "tests"
-#: The packages whose own packages have a folder of tests each.
+#: Each package directly below these has a folder of tests.
 MIRRORED = ("dsms", "operators")
-#: Folders of tests of the whole system, of what they share, and of files to compare with.
+#: Folders with tests of the whole system, with modules that tests share, and with golden files.
 WHOLE_SYSTEM = ("algebra", "papers", "nexmark", "helm", "support", "golden")
-#: What `tests` and `integration` import their own modules by.
+#: The first part of the name by which `tests` and `integration` import their own modules.
 QUALIFIED = ("tests", "integration")
-#: The first part of a module's name in an import that leaves out where the module is: "" is that of a relative import.
+#: The first part of a module's name in an import that leaves out `tests` or `integration`; "" if it is relative.
 UNQUALIFIED = {
     "",
     *(path.stem for root in QUALIFIED for path in (ROOT / root).rglob("*.py")),
@@ -68,7 +68,7 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_no_test_patches_a_private_name() -> None:
-    """What a test replaces has a public name, so that replacing it is part of a contract."""
+    """Tests replace only public names, so that the possibility to replace them is part of a contract."""
     private = [
         f"{path.relative_to(ROOT)}:{line} patches {name}"
         for root in QUALIFIED

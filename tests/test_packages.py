@@ -1,4 +1,4 @@
-"""The check of packages for known faults: what fails, and what says only that it was not possible."""
+"""The check of packages for known faults fails for a fault, and only reports packages that cannot be checked."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_list_of_packages_has_all_of_the_lock(
 
 @pytest.fixture
 def osv() -> Iterator[str]:
-    """A database of faults, as OSV answers, in which version 1.0 of "faulty" has one."""
+    """A database of faults that answers like OSV, in which version 1.0 of "faulty" has a fault."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

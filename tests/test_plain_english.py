@@ -24,7 +24,7 @@ PHRASES = {
     r"\bthat is there\b": "that exists",
     r"\bskinned form": "canonical form",
 }
-#: Where a phrase is right: SyncSQL's own words beside the citation.
+#: Files in which a phrase is right, for example SyncSQL's own words next to the citation.
 ALLOWED = {
     r"\banew\b": ("CHANGELOG.md",),  # the former name of an option
     r"\bskinned form": ("docs/glossary.md", "dsms/optimizer/view_matching/canonical_form.py"),

@@ -1,4 +1,4 @@
-"""Checks two laws for a case: at every instant the relation is DuckDB's, and no division of the work changes it."""
+"""Checks two laws for a case: at every instant the relation equals DuckDB's, and no division of the work changes it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.algebra.duck import INSTANTS, Bag, Duck, hashable, same
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a session divides the work: targets, records per batch; `eager`: the query comes before the records."""
+    """How a session divides the work: `partitions` are its targets; if `eager`, the query precedes the records."""
 
     partitions: int
     batch_records: int | None
     eager: bool
-    #: The sources that fall silent, by number, turn by turn while the records come.
+    #: After each turn of records, the numbers of the sources that then fall silent.
     silences: tuple[frozenset[int], ...] = ()
 
 
 _SILENT = st.lists(st.frozensets(st.integers(1, 3)), min_size=1, max_size=6).map(tuple)
-#: Small batches on many targets cost most, so there are fewer of them.
+#: Small batches on many targets take most time, so they are drawn less often.
 CUTTINGS: st.SearchStrategy[Cutting] = st.builds(
     Cutting,
     st.sampled_from([1, 2, 2, 3, 4]),
@@ -43,7 +43,7 @@ class Wrong(AssertionError):
 
 
 def check(case: Case, cutting: Cutting, duck: Duck) -> None:
-    """Raises Wrong unless both laws hold, and silent sources hold back no query."""
+    """Raises Wrong unless both laws hold and silent sources do not hold back the query."""
     if cutting.silences and not case.tables:
         case = silenced(case, cutting.silences)
     session = session_of(case, 1, None)
@@ -60,8 +60,10 @@ def check(case: Case, cutting: Cutting, duck: Duck) -> None:
 
 
 def silenced(case: Case, silences: tuple[frozenset[int], ...]) -> Case:
-    """The case with the heartbeats that are logged when sources fall silent in turn, and then all of them: these must
-    make all records final that the query reads."""
+    """The case with the heartbeats that are logged when sources fall silent in turn, and at last all of them.
+
+    Raises Wrong unless these heartbeats make all records final that the query reads.
+    """
     session, case = session_in_silence(case, silences)
     query = session.catalog.find("Q").id
     last = max((at.high for _, at in session.runtime.positions_of(query)), default=BEGINNING)
@@ -75,21 +77,21 @@ def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) ->
     for at, rows in zip(INSTANTS, expected, strict=True):
         listed = [hashable(row[name] for name in case.names) for row in session.relation("Q", at=at)]
         if at == -1 and case.output != "streamed":
-            before = Counter(listed)  # what was there from the beginning on; histories begin at 0
+            before = Counter(listed)  # rows valid from the beginning of time; histories begin at 0
         shown_rows = list((Counter(listed) - before).elements())
         if not same(shown_rows, rows):
             raise Wrong(f"at {at}\n  found:  {shown_rows}\n  DuckDB: {rows}\n{shown(case)}")
 
 
 def shown(case: Case) -> str:
-    """A case as text for people."""
+    """The case as readable text."""
     logs = [f"  T{source.number}: {source.pushed}" for source in case.sources]
     logs += [f"  at {at}: {statement}" for table in case.tables for at, statement in table.statements]
     return "\n".join([*case.statements, *logs, f"DuckDB, with @T for the instant: {case.duck}"])
 
 
 def first_error(run: Callable[[], None]) -> str | None:
-    """The message of a failed check, or of the error that it runs into; None if it succeeds."""
+    """The type and message of the error that a check raises; None if it succeeds."""
     try:
         run()
     except Exception as error:  # noqa: BLE001 - any error is a finding

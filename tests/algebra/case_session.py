@@ -1,6 +1,6 @@
 """Running a case in a session, with the query before or after the records, and any division of the work.
 
-Statements about a table get the instants of the case; a session by itself uses the furthest instant of all logs.
+Statements about a table get the instants of the case; an ordinary session gives them the furthest instant of all logs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from tests.support.oracle import Advance, Event, Record
 
 
 class Session(LocalSession):
-    """A session in which only the query of the case runs. `like` is one in which the same statements were
-    executed: its catalog and its plan depend on them alone, so they are taken over."""
+    """A session in which only the query of the case runs.
+
+    `like` is a session that has executed the same statements. Catalog and plan depend on the statements alone, so this
+    session takes them over.
+    """
 
     def __init__(
         self, partitions: int, batch_records: int | None, like: Session | None = None, *, sharing: bool = True
     ) -> None:
         super().__init__(partitions, batch_records, sharing=sharing)
         self.like = like
-        #: The instant of statements about tables, and the numbers of those that were refused.
+        #: The instant of the current statement about a table, and the numbers of the statements that were refused.
         self.instant = -1
         self.refused: list[int] = []
         #: Whether the query may run.
@@ -45,7 +48,7 @@ class Session(LocalSession):
         self.follow_catalog()
 
     def begin(self, statements: Sequence[str]) -> None:
-        """The same for statements that end with the query."""
+        """Declares statements of which the last one creates the query, and lets the query run."""
         self.asked = True
         self.declare(statements)
 
@@ -65,11 +68,11 @@ class Session(LocalSession):
             self.refused.append(number)
 
     def reached(self) -> int:
-        """The instant that the case says."""
+        """The instant that the case gives for the statement."""
         return self.instant
 
     def running(self) -> list[Stream | Table | Query]:
-        """The tables, and the query once it is asked for."""
+        """The tables and, after `begin`, the query."""
         queries = [query for query in self.catalog.running() if query.name == "Q"]
         return [*self.catalog.tables(), *(queries if self.asked else [])]
 
@@ -77,9 +80,10 @@ class Session(LocalSession):
 def session_of(
     case: Case, partitions: int, batch_records: int | None, *, eager: bool = False, like: Session | None = None
 ) -> Session:
-    """Runs the case in a session; `eager`: the query is registered before the records, which come in turns.
+    """Runs the case in a session.
 
-    A table is in a lane of its own, so that the lane of the query can be taken over.
+    If `eager`, the query is created before the records are pushed, one of each source in turn. A table is in a lane of
+    its own, so that the lane of the query can be taken over from `like`.
     """
     session = Session(partitions, batch_records, like, sharing=not case.tables)
     session.declare(case.inputs)
@@ -95,8 +99,11 @@ def session_of(
 
 
 def session_in_silence(case: Case, silences: Sequence[frozenset[int]]) -> tuple[Session, Case]:
-    """Runs the case while sources fall silent: those of a set after each turn of records, all of them at last. Returns
-    the session, and the case with the heartbeats that were logged, which is the same for every division of the work."""
+    """Runs the case while sources fall silent: after each turn of records those of the next set, at the end all.
+
+    Returns the session, and the case with the logged heartbeats as events, which are then the same for every division
+    of the work.
+    """
     session = Session(1, None)
     session.declare(case.inputs)
     session.begin(case.statements[len(case.inputs) :])
@@ -122,7 +129,7 @@ def _as_logged(session: Session, source: Source) -> Source:
 
 
 def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:
-    """The pushes and statements of each source and table, in their order."""
+    """For each source and table, the pushes or statements in their order."""
     pushes = [[partial(_push, session, source, pushed) for pushed in source.pushed] for source in case.sources]
     writes = [
         [partial(session.write, number, at, text) for number, (at, text) in enumerate(table.statements)]
@@ -143,6 +150,6 @@ def _push(session: LocalSession, source: Source, pushed: object) -> None:
 
 
 def promise(session: LocalSession, source: Source, ts: int) -> None:
-    """A promise in the log of one source."""
+    """Adds a heartbeat to the log of a source."""
     log = session.runtime.logs[session.catalog.find(f"T{source.number}").id]
     log.heartbeats.append(Heartbeat(len(log.records), ts))

@@ -22,7 +22,7 @@ from tests.algebra.query_tables import NAME, Table, tables
 
 @dataclass(frozen=True)
 class Case:
-    """Statements in our dialect, and the query for DuckDB, with `@T` for the instant."""
+    """Statements in our dialect, and the query for DuckDB, in which `@T` is the instant."""
 
     sources: tuple[Source, ...]
     views: tuple[str, ...]
@@ -30,7 +30,7 @@ class Case:
     duck: str
     names: tuple[str, ...]
     output: str = "streamed"
-    #: Views that are read with TS, and the clock at whose points everything is read.
+    #: The views that are read with TS, and the clock, if any, at whose points all leaves are read.
     kept: tuple[Kept, ...] = ()
     clock: tuple[int, int] | None = None
     tables: tuple[Table, ...] = ()
@@ -56,9 +56,9 @@ BINARY = [
     joins.join, joins.join, joins.filtered_by_subquery, joins.filtered_by_subquery, joins.scalar_subquery,
     shapes.combined, shapes.combined, joins.lateral, joins.natural, times.asof, times.banded,
 ]  # fmt: skip
-#: What is read at the points of a clock alone changes at no other instant.
+#: Operators that are left out if all leaves are read at the points of a clock: they would change at other instants.
 NOT_AT_POINTS = (shapes.now_filtered,)
-#: What can be asked for by name: operators, and what is said of sources and leaves.
+#: Operators that can be required by name. NAMES adds features of sources and leaves.
 OPERATORS = {
     "asof": times.asof, "band": times.banded, "frame": times.range_frame, "recursion": recursion.recursive,
     "pattern": patterns.matched,
@@ -67,7 +67,7 @@ NAMES = (*OPERATORS, "arrival", "final", "union", "where", "table", "types")
 
 
 def relation(g: Drawing, depth: int) -> Relation:
-    """A query with at most `depth` operators above each other."""
+    """A query in which at most `depth` operators are nested."""
     if depth == 0:
         return _leaf(g)
     if ("arrival" in g.due and depth == 1) or g.chance(6):
@@ -117,7 +117,7 @@ def _compared(g: Drawing, relation: Relation) -> Relation:
 
 @st.composite
 def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, with_tables: bool = True) -> Case:
-    """Any case, or one that has a given feature of NAMES."""
+    """Any case; with `having`, one that has this feature of NAMES."""
     count = draw(st.integers(1, 3))
     registered = tuple(draw(sources(number, most, having)) for number in range(1, count + 1))
     tabled = with_tables and (having == "table" or draw(st.integers(0, 99)) >= 92)
@@ -134,7 +134,7 @@ def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, w
     g = Drawing(draw, leaves, clock, due={having} - {"", "types"})
     query = relation(g, g.number(1, depth))
     if output in ("istream", "dstream") and not all(column.exact for column in query.columns):
-        output = "streamed"  # what differs in its last digits from instant to instant enters and leaves
+        output = "streamed"  # a value whose last digits vary from instant to instant would leave and enter
     listed = tuple(column.name for column in query.columns)
     alias = g.name("a")
     items = ", ".join(f"{alias}.{name}" for name in listed)

@@ -14,7 +14,7 @@ from tests.algebra.query_parts import Kept
 from tests.algebra.query_tables import Table
 from tests.support.oracle import Advance, Record
 
-#: With these names `make fuzz` writes cases.
+#: The names that occur in the cases that `make fuzz` writes.
 __all__ = ["COUNTEREXAMPLES", "Advance", "Decimal", "Kept", "Record", "Source", "Table", "datetime"]
 
 ONE = Source(
@@ -47,7 +47,7 @@ DECIMALS = Source(
 )
 
 COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
-    # the row of an aggregate over everything was there once for each batch before all sources had records
+    # before all sources had records, an aggregate without GROUP BY had its row once for each batch
     (
         Case(
             sources=(ONE, TWO),
@@ -107,7 +107,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=1, batch_records=None, eager=False),
     ),
-    # a constant condition went below an outer join (rule filter_through_join)
+    # a constant condition was pushed below an outer join (rule filter_through_join)
     (
         Case(
             sources=(ONE, TWO),
@@ -119,7 +119,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=1, batch_records=None, eager=False),
     ),
-    # a constant in ON went to the kept side (rule residual_through_join)
+    # a constant in ON was pushed to the preserved side (rule residual_through_join)
     (
         Case(
             sources=(ONE, TWO),
@@ -143,7 +143,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=1, batch_records=None, eager=False),
     ),
-    # Rstream on several targets began on each with the first change there
+    # on several targets, Rstream began on each with the first change of that target
     (
         Case(
             sources=(ONE,),
@@ -156,7 +156,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=4, batch_records=1, eager=True),
     ),
-    # synchronisation moved what is there from the BEGINNING on to the first point after it
+    # synchronisation moved rows valid from BEGINNING on to the first point after it
     (
         Case(
             sources=(ONE,),
@@ -183,7 +183,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=2, batch_records=1, eager=True),
     ),
-    # points of Rstream were not found where one side of a join was made of constants
+    # points of Rstream were not found where one side of a join consisted of constants
     (
         Case(
             sources=(ONE,),
@@ -207,7 +207,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=2, batch_records=None, eager=False),
     ),
-    # the distance of a frame by RANGE was counted in the last digits of a DECIMAL
+    # the distance of a RANGE frame was taken in units of the last digit of a DECIMAL
     (
         Case(
             sources=(DECIMALS,),
@@ -237,7 +237,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=3, batch_records=2, eager=False),
     ),
-    # the column that USING makes of columns of two types may be NULL where a side is padded
+    # the column that USING merges from columns of two types may be NULL where a side is padded
     (
         Case(
             sources=(
@@ -271,7 +271,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=1, batch_records=None, eager=False),
     ),
-    # the oracle kept doubles of a stream rounded, and looked the whole ones up in it
+    # the oracle stored rounded doubles of a stream, and looked up unrounded ones
     (
         Case(
             sources=(

@@ -19,11 +19,12 @@ from tests.algebra.query_parts import NOW, Kept
 from tests.support import oracle
 
 Bag = list[tuple[object, ...]]
-#: Relations are compared at these; nothing is there yet at the first.
+#: The instants at which relations are compared; the first one is before all records.
 INSTANTS = range(-1, END + 1)
-#: What was before these is what is at the first of them: histories begin at 0, clocks have short periods.
+#: The instants at which views with TS are computed. At the first one, relations are as at all earlier instants:
+#: histories begin at 0, and clocks have short periods.
 LONG = range(-12, END + 1)
-#: A difference of doubles that is taken for none.
+#: Doubles that differ by no more than this are equal.
 _NOTHING = 1e-9
 
 
@@ -37,8 +38,11 @@ class Duck:
         self.refused: list[int] = []
 
     def relations(self, case: Case, *, at_once: bool = True) -> list[Bag]:
-        """The rows at every instant from -1 on, when nothing is there yet: by one statement, or by one an instant,
-        which is slow, and without the join that makes one statement of them."""
+        """The rows at every one of INSTANTS.
+
+        `at_once` computes them in one statement, by a join with the instants. Otherwise each instant is a statement
+        without that join, which is slow.
+        """
         load(self.database, case.sources)
         self.refused = [number for table in case.tables for number in table.load(self.database)]
         ask = self._at_once if at_once else self._one_by_one
@@ -61,7 +65,7 @@ class Duck:
         return bags
 
     def _keep(self, view: Kept, relations: list[Bag]) -> None:
-        """Stores the rows at each instant, with the instant of their last change, from the BEGINNING on."""
+        """Stores the rows of a view at each instant from BEGINNING on, with the instant of their last change."""
         if view.output in ("istream", "dstream"):
             relations = [[*relations[0], *rows] for rows in streamed(relations, view.output)]
             relations = [rows if view.output == "istream" else rows[len(relations[0]) :] for rows in relations]
@@ -85,8 +89,11 @@ class Duck:
 
 
 def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = None) -> list[Bag]:
-    """Istream and Dstream of the relations: at each instant all rows that have entered, or left, since the first one.
-    Rstream: all rows at each point of the clock from the first change on."""
+    """The rows of a stream of the relations, up to each instant.
+
+    Istream and Dstream have all rows that have entered or left since the first instant, Rstream the rows at each point
+    of the clock from the first change on. For other outputs, returns the relations.
+    """
     if output == "rstream":
         assert clock is not None
         return _at_points(relations, *clock)
@@ -108,7 +115,7 @@ def _steady_rows(rows: Bag) -> Counter[object]:
 
 
 def _steady(value: object) -> object:
-    """A double without its last digits, so that rounding differences in DuckDB's sums do not count as changes."""
+    """A double without its last digits, so that rounding differences in DuckDB's sums are not taken as changes."""
     if isinstance(value, tuple):
         return tuple(map(_steady, value))
     return float(f"{value:.13g}") if isinstance(value, float) else value
@@ -155,7 +162,7 @@ def _place(value: object) -> tuple[object, ...]:
 
 
 def _of_scale(number: Decimal, other: Decimal) -> Decimal:
-    """The number rounded to the scale of the other: if a type exceeds 38 digits, DuckDB drops some after the point."""
+    """The number, rounded to the smaller scale of both: DuckDB drops decimals if a type exceeds 38 digits."""
     scale = max(Decimal(1).scaleb(cast(int, operand.as_tuple().exponent)) for operand in (number, other))
     return number.quantize(scale, ROUND_HALF_UP)
 

@@ -1,7 +1,7 @@
-"""A backend for Hypothesis that draws evenly, and each case anew: no favoured values, no variations of earlier cases.
+"""A backend for Hypothesis that draws values evenly and cases independently: no favoured values, no varied cases.
 
-Hypothesis prefers small and strange inputs; in a grammar of queries that leaves out rare operators. Failing cases are
-reduced by Hypothesis as usual.
+Hypothesis prefers small and unusual inputs; in a grammar of queries, rare operators would then hardly occur.
+Hypothesis reduces failing cases as usual.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.oracle import Record
 from tests.support.pure_executor import World, run
 
-#: After this instant everything of a history is final.
+#: The instant of the last record of each partition, which makes all earlier records final.
 _LAST = 2 * END
 _PLAIN = {
     "k": 0, "n": 0, "s": "a", "f": 0.5, "b": True, "d": 0.1, "m": "0.25", "y": "2024-05-01",
@@ -29,14 +29,14 @@ class Broken(AssertionError):
     """Raised for a case whose result records depend on how it was run."""
 
 
-#: Targets, records of each epoch, the epoch at which a crash loses the manifest.
+#: Number of targets, limits of the records per epoch, and the epoch at which a crash loses the manifest.
 RUNS = st.tuples(
     st.integers(1, 3), st.lists(st.integers(1, 9), min_size=1, max_size=3), st.one_of(st.none(), st.integers(0, 4))
 )
 
 
 def check_executor(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> None:
-    """Raises Broken unless every run gives the records of a run with one epoch and one target."""
+    """Raises Broken unless the run gives the same records as a run with one epoch and one target."""
     whole, pieces = _records(case, partitions, (1, [10_000], None)), _records(case, partitions, how)
     if whole != pieces:
         raise Broken(f"{how} over {partitions} partitions\n  whole:  {whole}\n  pieces: {pieces}\n{case}")
@@ -52,12 +52,12 @@ def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]
 
 
 def _with_little_slack(case: Case) -> Case:
-    """The case with so little slack that the closing records make everything before them final."""
+    """The case with so little slack that the last records make all earlier ones final."""
     return replace(case, sources=tuple(replace(source, slack=min(source.slack, 3)) for source in case.sources))
 
 
 def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
-    """The records dealt out over the partitions, each of which ends with a record far in the future."""
+    """The records, dealt out to the partitions; each partition ends with a record of the instant _LAST."""
     records = [event for event in source.events if isinstance(event, Record)]
     row = {name: _PLAIN[name] for name in source.columns}
     ends = [Record(_LAST, row)]

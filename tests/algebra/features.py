@@ -14,7 +14,7 @@ from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import install
 from tests.support.oracle import Record
 
-#: By name, a pattern of the statements of a case.
+#: For each feature, the pattern by which it is found in the statements of a case.
 PATTERNS = {
     "join by a comma, JOIN, CROSS JOIN": r"[0-9)] JOIN| , |CROSS JOIN [(SVR]",
     "LEFT, RIGHT, FULL JOIN": r"(LEFT|RIGHT|FULL) JOIN (?!LATERAL)",
@@ -112,7 +112,7 @@ def _backwards(events: Sequence[object]) -> bool:
 
 
 def counted(count: int, number: int) -> Counter[str]:
-    """The number of cases with each feature, of `count` drawn ones."""
+    """How many of `count` drawn cases have each feature."""
     total: Counter[str] = Counter(dict.fromkeys(PATTERNS, 0))
 
     @seed(number)

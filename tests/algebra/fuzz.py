@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# tiny frames: threads cost more than they save, and two processes share the machine
+# frames are tiny: threads cost more than they save, and two processes share the machine
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import argparse
@@ -26,9 +26,9 @@ from tests.algebra.even_draws import install  # noqa: E402
 from tests.support.pool_thread import on_pool_thread  # noqa: E402
 
 CORPUS = HERE / "counterexamples.py"
-#: Cases of one run of Hypothesis; a failure ends such a run, not the whole.
+#: The number of cases of one run of Hypothesis; a failure ends only this run.
 CHUNK = 250
-#: Cases of `make fuzz`.
+#: The number of cases of `make fuzz`.
 CASES = int(os.environ.get("DSMS_FUZZ_CASES", "100000"))
 
 
@@ -66,8 +66,11 @@ def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
 
 
 def run(count: int, number: int, *, keep: bool, having: str = "", skip: int = 0) -> Iterator[str]:
-    """Yields the failures; `keep` reduces them and adds them to the corpus. A failure does not end the run. `skip`
-    continues a run that was interrupted after so many cases: each chunk is drawn from its own number alone."""
+    """Yields the messages of failures; a failure does not end the run.
+
+    `keep` reduces failing cases and adds them to the corpus. `skip` continues a run that was interrupted after that
+    number of cases: each chunk has its own seed.
+    """
     begun, done, failures = time.monotonic(), skip, 0
     while done < count:
         drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep, having=having)
@@ -102,8 +105,8 @@ def in_processes(
 
 
 def _collect_seldom() -> None:
-    """A case makes many small objects that live as long as it does: collecting them as often as usual takes a sixth of
-    the time. What refers to itself is collected after each chunk."""
+    """Makes garbage collection rare: at its usual rate it takes a sixth of the time, because a case makes many small
+    objects that live as long as the case. Cyclic garbage is collected after each chunk."""
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
 
@@ -119,7 +122,7 @@ def _run_here(asked: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Runs what the command line asks for; returns the number of failures, at most 100."""
+    """Runs the cases that the command line asks for; returns the number of failures, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--seed", type=int, default=int(time.time()))

@@ -7,7 +7,7 @@ from tests.algebra.query_scalars import LITERALS, outputs, predicate, scope, val
 
 
 def unnested(g: Drawing, outer: Relation) -> Relation:
-    """Each row with each element of an array made of its columns."""
+    """Each row with each element of an array of its columns."""
     a, u, x = g.name("a"), g.name("u"), g.name("x")
     mine = scope(a, outer.columns)
     items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
@@ -52,7 +52,7 @@ def aggregated(g: Drawing, relation: Relation) -> Relation:
     if f"{a}." not in x:
         x, kind = by, by_kind
     way = g.pick(["NULLS FIRST", "DESC NULLS LAST", "NULLS LAST"])
-    # DuckDB makes a subquery of ANY, and does not see that two of them are the same
+    # DuckDB turns ANY into a subquery, and does not recognise two equal ones
     distinct = "DISTINCT " if g.chance(20) and "ANY (" not in x else ""
     made = f"ARRAY_AGG({distinct}{x} ORDER BY {x} {way})"
     if g.chance(25):
@@ -81,7 +81,7 @@ def _read(g: Drawing, inner: tuple[str, str], b: str, key: Column, array: Column
 
 
 def given_rows(g: Drawing) -> Relation:
-    """VALUES: rows written in the query, with NULL in the second of them."""
+    """VALUES: literal rows; sometimes the second one consists of NULLs."""
     kinds: list[Kind] = [g.pick(["int", "int", "str", "float"]) for _ in range(g.number(1, 3))]
     names = [g.name("v") for _ in kinds]
     rows = [", ".join(g.pick(LITERALS[kind][:3]) for kind in kinds) for _ in range(g.number(1, 3))]

@@ -1,4 +1,4 @@
-"""What reads the order in which rows came: aggregates, first rows and frames, over streams and all of their windows."""
+"""Queries that depend on the order of arrival: aggregates, first rows and frames, over streams and their windows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.algebra.query_parts import Column, Drawing, Kind, Relation, named, se
 from tests.algebra.query_scalars import Scope, predicate, scope, value
 from tests.algebra.query_tables import NAME
 
-#: Ours, DuckDB's with its order, and the kinds of argument and result.
+#: Our call, DuckDB's call with its ORDER BY, and the kinds of the argument and the result.
 CALLS: list[tuple[str, str, Kind, Kind]] = [
     ("LAST({})", "last({} ORDER BY {})", "int", "int"),
     ("FIRST({})", "first({} ORDER BY {})", "int", "int"),
@@ -22,14 +22,14 @@ CALLS: list[tuple[str, str, Kind, Kind]] = [
 
 
 def in_order(g: Drawing) -> Relation:
-    """What reads the order of rows, sometimes over a derived table that has no TS."""
+    """A query that depends on the order of rows, sometimes over a derived table without TS."""
     listed = [candidate for candidate in g.leaves if candidate.ours != NAME]
     stream = sequenced(g.pick([candidate for candidate in listed if candidate.stream] or listed))
     if stream.stream and g.clock is None and g.chance(20):
         return _running(g, stream, "{0}.TS, {0}.__seq")
     windows = stream.stream and g.clock is None and g.chance(75)
     below, order = g.pick(WINDOWS)(g, stream) if windows else seen(g, stream), "{0}.TS, {0}.__seq"
-    # a row of a key that is said again without a window keeps its place among those that tie
+    # without a window, a row that is upserted again with equal values keeps its old position among ties
     ties = stream.stream or "[" in below.ours
     if ties and "R[" not in below.ours and g.chance(10):
         return _running(g, below, order)
@@ -51,7 +51,7 @@ def derived(g: Drawing, below: Relation) -> Relation:
 
 
 def _first(g: Drawing, below: Relation, order: str) -> Relation:
-    """The first rows by a column in which rows tie."""
+    """The first rows by a column with ties, or by arrival."""
     a = g.name("a")
     mine = scope(a, below.columns)
     by = [f"{g.pick(mine)[0]}{g.pick(['', ' DESC'])}"] if g.chance(60) else []
@@ -65,7 +65,7 @@ def _first(g: Drawing, below: Relation, order: str) -> Relation:
 
 
 def _argument(g: Drawing, mine: Scope, kind: Kind) -> str:
-    """Mostly a column."""
+    """The argument of a call, mostly a column."""
     columns = [text for text, its in mine if its == kind]
     return g.pick(columns) if columns and g.chance(80) else value(g, mine, kind)
 
@@ -81,7 +81,7 @@ def _both(
 
 
 def _framed(g: Drawing, below: Relation, order: str) -> Relation:
-    """Functions of OVER whose values depend on the order of rows that tie."""
+    """Window functions whose values depend on the order of tied rows."""
     a = g.name("a")
     mine = scope(a, below.columns)
     x, part, by = _argument(g, mine, "int"), g.pick(["", *(text for text, _ in mine)]), g.pick(mine)[0]
@@ -100,7 +100,7 @@ def _framed(g: Drawing, below: Relation, order: str) -> Relation:
 
 
 def _running(g: Drawing, below: Relation, order: str) -> Relation:
-    """Running totals and numbers in the order of the instants: of what peers have in common, and of single rows."""
+    """Running totals and row numbers in the order of TS: values common to peers, and values of single rows."""
     a = g.name("a")
     mine = scope(a, below.columns)
     x, part = _argument(g, mine, "int"), g.pick(["", *(text for text, _ in mine)])
@@ -125,8 +125,7 @@ def _running(g: Drawing, below: Relation, order: str) -> Relation:
 
 
 def united(g: Drawing) -> Relation | None:
-    """UNION of derived streams, whose duplicates are equal rows of one instant; None without streams of rows that only
-    come."""
+    """UNION of derived streams, in which equal rows of one instant are duplicates; None without append-only streams."""
     streams = [leaf for leaf in g.leaves if leaf.stream]
     if not streams:
         return None

@@ -9,7 +9,7 @@ from tests.algebra.query_scalars import Scope, comparison, outputs, predicate, s
 
 
 def join(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """Two relations side by side; the condition has an equality more often than not."""
+    """A join of two relations; its condition usually has an equality."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
     kind = g.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ",", "CROSS JOIN"])
@@ -45,7 +45,7 @@ def equality(g: Drawing, mine: Scope, theirs: Scope) -> str:
 
 
 def natural(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """NATURAL JOIN and USING, which merge the columns of one name."""
+    """NATURAL JOIN and USING, which merge columns of the same name."""
     a, b, x, y, both = g.name("a"), g.name("a"), g.name("a"), g.name("a"), g.name("j")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
     kind = g.pick(sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"])
@@ -88,7 +88,7 @@ def self_join(g: Drawing, relation: Relation) -> Relation:
 
 
 def _without_ts(relation: Relation) -> Relation:
-    """The columns of `*`: without TS of a synchronised relation."""
+    """The relation with the columns of `*`, which leaves out the TS of a synchronised relation."""
     columns = tuple(column for column in relation.columns if column.name != "TS")
     listed = ", ".join(column.name for column in columns)
     return Relation(f"(SELECT {listed} FROM {relation.ours} AS x)", f"(SELECT {listed} FROM {relation.duck})", columns)
@@ -105,7 +105,7 @@ def named_query(relation: Relation) -> Relation:
 
 
 def filtered_by_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:
-    """WHERE with IN, EXISTS, ANY, ALL or a scalar subquery, correlated or not, maybe inside OR."""
+    """WHERE with IN, EXISTS, ANY, ALL or a scalar subquery, correlated or not, sometimes inside AND or OR."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
     test = _subquery_test(g, mine, theirs, named(inner, b))

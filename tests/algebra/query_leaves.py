@@ -16,7 +16,7 @@ from tests.algebra.query_scalars import predicate
 from tests.support import oracle
 from tests.support.oracle import Advance, Event, Record, Row
 
-#: After every instant of a history; relations are compared up to here.
+#: An instant after all instants of a history; relations are compared up to it.
 END = 12
 FOREVER = 10**6
 TYPES = {
@@ -38,7 +38,7 @@ VALUES = {
     "h": st.sampled_from(["2024-05-01", "2024-05-01T18:30", "2024-05-02T06:00"]).map(datetime.fromisoformat),
 }  # fmt: skip
 SHAPES = [("k", "n"), ("k", "n", "s"), ("n", "s"), ("k", "n", "f"), ("k", "n", "d"), ("k", "n", "s", "f", "b", "d")]
-#: Shapes with the other types.
+#: Shapes with DECIMAL, DATE and TIMESTAMP.
 TYPED_SHAPES = [("k", "m"), ("k", "y", "h"), ("k", "n", "m", "y"), ("n", "h"), ("k", "n", "m", "y", "h")]
 #: Columns that may be NULL.
 NULLABLE = [(), ("n",), tuple(TYPES), ("n", "s", "b", "y")]
@@ -64,7 +64,7 @@ class Source:
 
     @property
     def sql(self) -> str:
-        """The statements that declare both."""
+        """The statements that declare the source and the stream."""
         columns = ", ".join(f"{c} {TYPES[c]}{'' if c in self.nullable else ' NOT NULL'}" for c in self.columns)
         source = f"REGISTER SOURCE T{self.number} ({columns}) FROM t{self.number} SLACK {self.slack}"
         return f"{source}; CREATE STREAM {self.stream} OVER T{self.number} KEY {', '.join(self.keys) or 'NULL'};"
@@ -115,7 +115,7 @@ def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
 
 @st.composite
 def sources(draw: st.DrawFn, number: int, most: int, having: str = "") -> Source:
-    """A source with at most `most` records, in disorder within the slack and beyond, and heartbeats in between."""
+    """A source with at most `most` records and heartbeats, out of order within the slack and beyond it."""
     shapes = TYPED_SHAPES if having == "types" or draw(st.integers(0, 99)) >= 85 else SHAPES
     columns = draw(st.sampled_from(shapes))
     nullable = draw(st.sampled_from(NULLABLE))
@@ -171,7 +171,7 @@ def seen(g: Drawing, leaf: Relation) -> Relation:
 def where_inside(g: Drawing, stream: Relation) -> Relation:
     """[… Where condition]: a window over the rows of a stream that satisfy a condition."""
     condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
-    if g.chance(60):  # one that is TRUE for some rows only
+    if g.chance(60):  # a condition that is TRUE for some rows only
         whole = g.pick(stream.of("int")).name
         condition = g.pick([f"{whole} <> {g.number(0, 2)}", f"{whole} % 2 = {g.number(0, 1)}", f"{whole} > 1"])
     window = g.pick(WINDOWS)(g, replace(stream, duck=f"{stream.duck[:-1]} AND ({condition}))"))
@@ -179,7 +179,7 @@ def where_inside(g: Drawing, stream: Relation) -> Relation:
 
 
 def filtered(g: Drawing, stream: Relation) -> Relation:
-    """A derived stream, over which windows are possible as over any other."""
+    """A derived stream; windows over it are possible as over any stream."""
     condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
     listed = ", ".join(column.name for column in stream.columns)
     ours = f"(SELECT {listed} FROM {stream.ours} WHERE {condition})"
@@ -193,7 +193,7 @@ def at_events(relation: Relation, events: str) -> Relation:
 
 
 def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Relation:
-    """[Range T] has a row up to T instants after its own; with Slide the window is that of the last multiple of it."""
+    """[Range T]: a row stays for T instants after its own; with Slide, as of the last multiple of the slide."""
     length, slide = g.number(0, 5), every or g.pick([1, 1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + {slide}) % {slide})"
     end = "" if slide == 1 else f" Slide {slide}"
@@ -204,7 +204,7 @@ def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Rela
 
 
 def row_window(g: Drawing, stream: Relation) -> Relation:
-    """[Rows N Slide L]: of n rows numbers m - N + 1 to m, where m is the last multiple of L up to n."""
+    """[Rows N Slide L]: of n rows those numbered m - N + 1 to m, where m is the last multiple of L up to n."""
     rows, slide = g.number(1, 4), g.pick([1, 1, 2, 3])
     end = "" if slide == 1 else f" Slide {slide}"
     return Relation(f"{stream.ours} [Rows {rows}{end}]", last_rows(stream, "", rows, slide), stream.columns)
@@ -236,7 +236,7 @@ def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
 
 
 def sequenced(relation: Relation) -> Relation:
-    """The leaf whose rows have `__seq` for DuckDB, by which those of one instant are in the order of their records."""
+    """The leaf with the column `__seq` for DuckDB, the order of the records that have one instant."""
     if "__seq" in relation.duck:
         return relation
     listed = ", ".join(column.name for column in relation.columns)

@@ -12,7 +12,7 @@ T = TypeVar("T")
 #: A "float" is a small multiple of 1/4, whose sums are exact in any order; a "real" is any double, "dec" a DECIMAL,
 #: "time" a TIMESTAMP.
 Kind = Literal["int", "str", "float", "real", "bool", "list", "dec", "date", "time"]
-#: Stands for the instant in DuckDB's text.
+#: The placeholder of the instant in DuckDB's text.
 NOW = "@T"
 
 
@@ -51,8 +51,8 @@ class Relation:
 class Kept:
     """A view whose rows have TS, the instant of their last change: for DuckDB a table, computed at every instant.
 
-    `keys` are columns that are unique at every instant; without any, rows are only inserted. `output` is the operator
-    from relation to stream of its query.
+    `keys` are columns that are unique at every instant; without any, rows are only inserted. `output` is the
+    relation-to-stream operator of its query.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Drawing:
     streams: list[tuple[str, str]] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     clocks: set[tuple[int, int]] = field(default_factory=set)
-    #: Names of what must be in the query and is not yet.
+    #: Names of the required features that the query does not have yet.
     due: set[str] = field(default_factory=set)
     _names: int = 0
 
@@ -95,11 +95,11 @@ class Drawing:
         return choices[self.number(0, len(choices) - 1)] if len(choices) > 1 else choices[0]
 
     def chance(self, percent: int = 50) -> bool:
-        """True in `percent` of a hundred cases."""
+        """True in `percent` of 100 cases."""
         return self.number(0, 99) >= 100 - percent
 
     def some(self, choices: Sequence[T], least: int = 0, most: int = 3) -> list[T]:
-        """Some of the choices, in their order, none of them twice."""
+        """Some of the choices, without repetitions, in their order."""
         count = self.number(min(least, len(choices)), min(most, len(choices)))
         picked: set[int] = set()
         for _ in range(count):

@@ -1,8 +1,9 @@
-"""MATCH_RECOGNIZE beside the other operators. DuckDB has no row patterns, but regular expressions, which prefer alike:
-the first alternative, and as many repetitions as possible or, if reluctant, as few.
+"""MATCH_RECOGNIZE combined with the other operators.
 
-The variables A and B are conditions on a row, C is any row. For DuckDB a partition becomes a text in its order, with a
-letter for each row that says which conditions hold of it, and a variable a class of letters.
+DuckDB has no row patterns, but its regular expressions have the same preferences: the first alternative, and as many
+repetitions as possible or, if reluctant, as few as possible. The variables A and B are conditions on a row, C is any
+row. For DuckDB a partition becomes a text with one letter for each row, in the order of the rows. The letter encodes
+which conditions the row satisfies; a variable becomes a class of letters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _TIMES = ["", "", "*", "+", "?", "{2}", "{1,2}", "*?", "+?", "??", "{1,2}?"]
 
 
 def matched(g: Drawing, relation: Relation) -> Relation:
-    """The matches of a pattern in the partitions of a relation; a projection of one whose values have no order."""
+    """The matches of a pattern in the partitions of a relation; a projection of it if no column has an order."""
     a = g.name("a")
     mine = [item for item in scope(a, relation.columns) if item[1] in ORDERED][:4]
     if not mine:
@@ -55,7 +56,7 @@ def matched(g: Drawing, relation: Relation) -> Relation:
 
 
 def _duck(rows: str, keys: str, pattern: str, names: list[str], every: bool) -> str:
-    """The matches at every row, or one after the other."""
+    """DuckDB's query for the match that begins at each row (`every`), or for matches that do not overlap."""
     if every:
         n, first, last = names
         at = f"SELECT *, unnest(range(1, length(s) + 1)) AS i FROM ({rows})"
@@ -76,7 +77,7 @@ def _pattern(g: Drawing) -> tuple[str, str]:
 
 
 def _part(g: Drawing) -> tuple[str, str]:
-    """A variable, or one of two, so many times."""
+    """A variable, or alternatives of one to three variables each, with a quantifier."""
     times = g.pick(_TIMES)
     first, second = g.pick(["A", "B", "C"]), g.pick(["A", "B", "C"])
     if g.chance(60):

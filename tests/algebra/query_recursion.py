@@ -1,6 +1,6 @@
 """WITH RECURSIVE over a relation: paths between the values of two columns, or walks of bounded length.
 
-A rule reads the recursive relation once: DuckDB gives one that reads it twice only the rows of the last iteration.
+A rule reads the recursive relation once: DuckDB gives a rule that reads it twice only the rows of the last iteration.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.algebra.query_shapes import project
 
 
 def recursive(g: Drawing, relation: Relation) -> Relation:
-    """Paths or walks along the rows of a relation; a projection of one without numbers."""
+    """Paths or walks along the rows of a relation; a projection of it if it has no integer column."""
     below, relation = relation, named_query(relation)
     ends = relation.of("int")
     if not ends:

@@ -15,9 +15,9 @@ LITERALS: dict[Kind, list[str]] = {
     "time": ["TIMESTAMP '2024-05-02 00:00:00'", "TIMESTAMP '2024-05-01 18:30:00'", "CAST(NULL AS TIMESTAMP)"],
 }
 ORDERED: tuple[Kind, ...] = ("int", "str", "float", "real", "dec", "date", "time")
-#: Kinds of which values are computed only where a column has them.
+#: Kinds that outputs have only if a column in scope has them.
 TYPED: tuple[Kind, ...] = ("dec", "date", "time")
-#: Columns in scope: the text that names one, and its kind.
+#: The columns in scope: for each the text that names it, and its kind.
 Scope = list[tuple[str, Kind]]
 
 
@@ -119,8 +119,11 @@ def comparison(g: Drawing, left: Scope, right: Scope, depth: int = 0) -> str:
 
 
 def _of_several(g: Drawing, left: Scope, right: Scope, a: str, b: str) -> str:
-    """A comparison of rows, or of arrays. DuckDB takes two NULLs in rows as equal, and passes over NULLs that are to be
-    contained: there are none where they would decide."""
+    """A comparison of rows or of arrays.
+
+    DuckDB takes two NULLs in rows as equal, and ignores NULLs among the elements that must be contained. So there are
+    no NULLs where they would decide the result.
+    """
     c, d = value(g, left, "int", 0), value(g, right, "int", 0)
     row, other = f"(COALESCE({a}, 0), COALESCE({c}, 1))", f"(COALESCE({b}, 1), COALESCE({d}, 0))"
     return g.pick([

@@ -1,4 +1,4 @@
-"""Queries over one relation, or over two of one shape: filters, windows by columns, grouping, set operations, OVER."""
+"""Queries over one relation, or two of the same shape: filters, windows by columns, grouping, set operations, OVER."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def project(g: Drawing, relation: Relation) -> Relation:
 
 
 def now_filtered(g: Drawing, relation: Relation) -> Relation:
-    """Predicates over Now, which at τ have τ for Now."""
+    """A filter by predicates over Now, which is τ at τ."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     t = g.pick([f"{a}.{column.name}" for column in relation.of("int")] or ["3"])
@@ -92,7 +92,7 @@ def aggregates(
 
 
 def _argument(g: Drawing, mine: Scope, kind: Kind, ordered: bool) -> str:
-    """The argument of an aggregate; no constant, since DuckDB does not order by constants."""
+    """The argument of an aggregate; if `ordered`, it is no constant, since DuckDB does not order by constants."""
     columns = [text for text, its in mine if its == kind]
     if not ordered or (columns and g.chance(50)):
         return g.pick(columns) if ordered else value(g, mine, kind)
@@ -134,7 +134,7 @@ def _groups(g: Drawing, keys: list[str]) -> str:
     return g.pick([f"ROLLUP ({plain})", f"CUBE ({plain})", f"GROUPING SETS ({sets})"])
 
 
-#: Columns of type BIGINT: of a stream, and the one that `timed` makes.
+#: Columns of type BIGINT: those of a stream, and the one that `timed` adds.
 TIMES = ("n", "TS", "t")
 BOUNDS = ("window_start", "window_end")
 
@@ -173,7 +173,7 @@ def windowed(g: Drawing, relation: Relation) -> Relation:
 
 
 def sessions(g: Drawing, relation: Relation) -> Relation:
-    """SESSION: neighbours at most the gap apart are in one session, which ends the gap after its last value."""
+    """SESSION: neighbours at most `gap` apart are in one session, which ends `gap` after its last value."""
     times = [column.name for column in relation.of("int") if column.name in TIMES]
     if not times or "(" in relation.ours:
         return grouped(g, relation)

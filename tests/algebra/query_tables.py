@@ -57,7 +57,7 @@ class Table:
         return refused
 
     def _broken(self, database: duckdb.DuckDBPyConnection) -> bool:
-        """Whether a key is there twice, or a NULL in a column that is NOT NULL."""
+        """Whether a key occurs twice, or a NULL is in a NOT NULL column."""
         keys = ", ".join(self.keys)
         filled = [name for name in self.columns if name in self.keys or name not in self.nullable]
         nulls = " OR ".join(f"{name} IS NULL" for name in filled)

@@ -36,7 +36,7 @@ def _family(kind: Kind) -> tuple[Kind, ...]:
 
 
 def asof(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """ASOF JOIN: each row with the nearest one before or after it, of equal times the least by all columns."""
+    """ASOF JOIN: each row with the nearest one before or after it; of equal times, the least row by all columns."""
     if not all(column.exact for column in right.columns):
         right = leaf(g)
     a, b = g.name("a"), g.name("a")
@@ -58,7 +58,7 @@ def asof(g: Drawing, left: Relation, right: Relation) -> Relation:
 def _with_one_of(
     g: Drawing, theirs: Scope, items: list[tuple[str, str]], columns: tuple[Column, ...]
 ) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
-    """The select items and one more of the right side, so that partners can be told apart."""
+    """The select items and one more of the right side, by which partners can be distinguished."""
     (text, kind), name = g.pick(theirs), g.name("c")
     return [*items, (text, name)], (*columns, Column(name, kind))
 
@@ -76,7 +76,7 @@ def _on(g: Drawing, pair: Pair, mine: Scope, theirs: Scope) -> tuple[str, str, s
     return "", " AND ".join(tests[::-1] if g.chance() else tests), f"{y} {'DESC' if operator[0] == '>' else 'ASC'}"
 
 
-#: Decimals of many digits are not compared.
+#: The types to which operands are cast before a comparison: decimals of many digits are not compared.
 _NARROW: dict[Kind, str] = {"dec": "DECIMAL(18, 2)", "float": "DOUBLE"}
 
 
@@ -109,7 +109,7 @@ _SWAPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
 
 def _equal(g: Drawing, mine: Scope, theirs: Scope) -> list[tuple[str, str]]:
-    """Up to two pairs of columns of one kind, more often of one name, because more rows have partners then."""
+    """Up to two pairs of columns of one kind, more often of one name, because more rows then have partners."""
     pairs = [(x, y) for x, kind in mine for y, other in theirs if kind == other]
     alike = [(x, y) for x, y in pairs if x.split(".")[1] == y.split(".")[1] and ".TS" not in x]
     return g.some(alike if alike and g.chance(60) else pairs, 0, g.pick([1, 1, 2])) if g.chance(70) else []
@@ -163,7 +163,7 @@ def band(g: Drawing, left: tuple[str, Kind], other: tuple[str, Kind]) -> str:
     return g.pick([*_RANGES, *([] if plain else _DIFFERENCES)]).format(x=left[0], y=other[0], low=low, high=high)
 
 
-#: Frames by a distance or two, the second one not the smaller.
+#: Frames by one or two distances; the second one is not less than the first.
 _FRAMES = [
     "RANGE BETWEEN {0} PRECEDING AND {1} FOLLOWING", "RANGE BETWEEN {0} PRECEDING AND CURRENT ROW",
     "RANGE {1} PRECEDING", "RANGE BETWEEN CURRENT ROW AND {0} FOLLOWING",
@@ -178,7 +178,7 @@ _STEPS: dict[Kind, list[str]] = {
 
 
 def range_frame(g: Drawing, relation: Relation) -> Relation:
-    """Aggregates over a RANGE frame: the rows whose value is near to that of the current row."""
+    """Aggregates over a RANGE frame: the rows whose value is near that of the current row."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     ordered = [column for column in mine if column[1] in _STEPS]
@@ -257,7 +257,7 @@ def _tumbled(g: Drawing, stream: Relation) -> tuple[str, str, int]:
 
 
 def _session(g: Drawing, stream: Relation) -> tuple[str, str, int]:
-    """Sessions; a row may still come at the end of one, so it is final one instant later."""
+    """Sessions; a row at the end of a session still extends it, so a session is final one instant after its end."""
     gap = g.number(1, 3)
     part = g.pick(["", *(column.name for column in stream.columns if column.exact and column.name != "TS")])
     by = f"PARTITION BY {part} " if part else ""

@@ -7,7 +7,7 @@ from tests.algebra.query_scalars import Scope, scope
 
 
 def total_order(g: Drawing, mine: Scope) -> str:
-    """An order by all columns, so that rows that tie are equal."""
+    """An order by all columns, so that tied rows are equal."""
     first = g.number(0, len(mine) - 1)
     ordered = [*mine[first:], *mine[:first]]
     ways = ["ASC NULLS LAST", "DESC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS FIRST"]
@@ -48,7 +48,7 @@ def ranked(g: Drawing, relation: Relation) -> Relation:
 
 
 def qualified(g: Drawing, relation: Relation) -> Relation:
-    """QUALIFY: the rows with a small rank in their partition, by a call in QUALIFY or by its name."""
+    """QUALIFY: rows selected by their number in the partition, which is a call in QUALIFY or a named select item."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     part = g.pick(["", *(text for text, _ in mine)])

@@ -1,5 +1,7 @@
-"""Views: a query under a name, at a point of synchronisation, with the instant of the last change of its rows, and
-queries in the notation of PIPES, which is that of a whole text."""
+"""Views: a query under a name, as of a synchronisation point, or with the instant of the last change of its rows.
+
+Queries in the notation of PIPES are views too, because the notation applies to a whole statement.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,10 @@ def _kept(g: Drawing, text: str, kept: Kept, columns: tuple[Column, ...]) -> Rel
 
 
 def pipes(g: Drawing) -> Relation | None:
-    """A view over windows of PIPES, one of them given, the other one the default of one instant; None without streams
-    whose rows are only inserted."""
+    """A view over a stream with a window of PIPES, sometimes joined with a stream in the default window of one instant.
+
+    None without append-only streams.
+    """
     streams = [leaf for leaf in g.leaves if leaf.stream]
     if not streams:
         return None
@@ -85,8 +89,10 @@ def pipes(g: Drawing) -> Relation | None:
 
 
 def _range(g: Drawing, stream: Relation) -> tuple[str, str]:
-    """A window in both dialects: a row is valid for some instants, its own included; with slide a the window is as of
-    the last one of the instants a-1, 2a-1, …"""
+    """A range window in both dialects: a row is valid for `length` instants, its own included.
+
+    With slide a, the window is as of the last one of the instants a-1, 2a-1, …
+    """
     length, slide = g.number(1, 6), g.pick([1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + 1) % {slide})"
     end = f" SLIDE {slide}" if slide > 1 else ""

@@ -1,5 +1,5 @@
 """DuckDB as the oracle of the algebra: 1 200 random queries over random histories, in two processes, and all cases that
-failed before."""
+once failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.algebra.cases import Case
 from tests.algebra.counterexamples import COUNTEREXAMPLES
 from tests.algebra.duck import Duck
 
-#: Each of these is so many cases.
+#: The seeds, and the number of cases for each.
 SEEDS, CASES = range(1, 4), 400
 
 

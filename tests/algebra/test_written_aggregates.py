@@ -1,4 +1,4 @@
-"""DuckDB as the oracle of aggregates that users write: cases in which SUM, AVG, MIN and MAX are those of a user."""
+"""DuckDB as the oracle of user-defined aggregates: cases in which these replace SUM, MIN and MAX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.algebra.cases import Case, cases
 from tests.algebra.duck import Duck
 from tests.algebra.even_draws import install
 
-#: With an inverse and without, with a table of one row and of many.
+#: With EXPIRE, which is the inverse of ITERATE, and without; with a table of one row and of many.
 DEFINITIONS = """
 CREATE AGGREGATE own_sum(x BIGINT): BIGINT {
   TABLE state(total BIGINT, present BIGINT);
@@ -45,14 +45,14 @@ CREATE AGGREGATE own_min(x BIGINT): BIGINT {
 _CALL = re.compile(r"\b(SUM|MAX|MIN)\((?!DISTINCT)")
 
 
-#: What users' aggregates do not do.
+#: What user-defined aggregates do not support, as parts of the error messages.
 REFUSED = ("a stream has none", 'takes BIGINT as "x"', "does not take DISTINCT, ORDER BY or FILTER over a stream")
 
 checked: list[str] = []
 
 
 def written(case: Case) -> Case | None:
-    """The case with the aggregates of users on our side; None if it calls none that they replace."""
+    """The case with user-defined aggregates in our query; None if it calls no aggregate that they replace."""
     query = _CALL.sub(lambda call: f"own_{call[1].lower()}(", case.query)
     if query == case.query or "OVER" in query:
         return None
@@ -62,7 +62,7 @@ def written(case: Case) -> Case | None:
 
 
 def runs(case: Case) -> bool:
-    """Whether the query is not refused: users' aggregates take numbers, and no stream without a window."""
+    """Whether the query is accepted: user-defined aggregates take only numbers, and no stream without a window."""
     session = LocalSession()
     try:
         for statement in case.statements:

@@ -1,4 +1,4 @@
-"""Random schemas, and rows of them as the Python values an independent reader would give."""
+"""Random schemas, and their rows as the Python values that an independent reader would return."""
 
 from decimal import Decimal
 
@@ -19,7 +19,7 @@ FLAT_TYPES = [
     pa.decimal128(18, 0),
     pa.decimal128(38, 10),
 ]
-#: The first and the last day, and microsecond, of the years 1 to 9999, since 1970.
+#: The first and the last day and microsecond of the years 1 to 9999, counted from 1970.
 DAYS = (-719_162, 2_932_896)
 MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 NAMES = st.sampled_from(["a", "b", "dateTime", "Url", "x_1", "_y", "price", "extra"])

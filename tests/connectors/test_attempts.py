@@ -1,4 +1,4 @@
-"""Retried requests to Kafka end with an error that may pass."""
+"""Requests to Kafka are retried until a deadline, then fail with a retryable error."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from operators.core.errors import ExternalError
 
 
 class NoConnections:
-    """Connections that are not used: the attempts fail by themselves."""
+    """Connections that no attempt uses: the attempts of these tests fail by themselves."""
 
     def pause(self, milliseconds: float) -> None:
         """Does not wait."""

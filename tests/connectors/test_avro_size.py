@@ -1,4 +1,4 @@
-"""The size of Avro schemas, with their names written out."""
+"""The size of Avro schemas in which each name is replaced by its definition."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dsms.model.limits import Limits
 
 
 def nested(depth: int) -> str:
-    """An array of arrays, as text: it is deeper than Python's own writer would go."""
+    """An array of arrays, as text: it is nested too deeply for the writer of the standard library."""
     return '{"type": "array", "items": ' * depth + '"int"' + "}" * depth
 
 
 def doubled(levels: int) -> dict[str, object]:
-    """A record with two fields of a record with two fields …, the second by its name: 2^levels types."""
+    """A record with two fields of a record with two fields …, the second one by its name: about 2^levels types."""
     inner: object = "int"
     for level in range(levels):
         name = f"r{level}"

@@ -1,5 +1,5 @@
-"""What writers say of their values, Avro's logical types and the names of Kafka Connect and Debezium, decides how they
-are read: the values of one moment in all notations are one value."""
+"""Avro's logical types and the type names of Kafka Connect and Debezium decide how values are read: a moment is read as
+the same value from every notation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def variable(scale: int, digits: bytes) -> dict[str, Any]:
     return {"scale": scale, "value": digits}
 
 
-#: The name in Connect, Avro's type, the parameters, the value, the declared type, and what is read.
+#: The name in Connect, Avro's type, the parameters, the value, the declared type, and the value that is read.
 READ: list[tuple[str, str, dict[str, str] | None, Any, pa.DataType, object]] = [
     (f"{DEBEZIUM}Timestamp", "long", None, MICROS // 1000, TIMESTAMP, MILLISECOND),
     (f"{DEBEZIUM}MicroTimestamp", "long", None, MICROS, TIMESTAMP, MOMENT),
@@ -57,7 +57,7 @@ READ: list[tuple[str, str, dict[str, str] | None, Any, pa.DataType, object]] = [
     ("shop.Something", "long", None, MICROS // 1000, TIMESTAMP, MILLISECOND),
     ("io.debezium.data.Uuid", "string", None, "x", pa.string(), "x"),
 ]
-#: What no column of the type can mean.
+#: Values that cannot be read as the declared type.
 REFUSED: list[tuple[str, str, dict[str, str] | None, Any, pa.DataType]] = [
     *((f"{DEBEZIUM}{name}", "long", None, 7, TIMESTAMP) for name in ("MicroTime", "NanoTime", "MicroDuration", "New")),
     (f"{DEBEZIUM}Time", "int", None, 7, TIMESTAMP),
@@ -127,7 +127,7 @@ def node(case: tuple, field: str) -> dict[str, Any]:
 
 
 def of_debezium(case: tuple, declared: pa.DataType) -> tuple[list[object], list[str]]:
-    """As a column, in a struct and in an array."""
+    """Reads the value as a column, in a struct and in an array."""
     struct = {"field": "s", "type": "struct", "fields": [node(case, "x")]}
     row = {
         "type": "struct",
@@ -165,7 +165,7 @@ def test_a_value_that_cannot_mean_what_is_declared_is_refused(case: tuple) -> No
 
 
 def test_a_decimal_in_base64_that_looks_like_digits_is_no_number() -> None:
-    """The base64 of three bytes that consists of digits."""
+    """The value is three bytes whose base64 consists of digits."""
     case = (f"{CONNECT}Decimal", "bytes", {"scale": "2"}, base64.b64decode("1234"))
     assert of_debezium(case, pa.decimal128(12, 2)) == ([Decimal("-26588.24"), None], [])
 
@@ -191,7 +191,7 @@ WITHOUT = [
 
 @pytest.mark.parametrize(("row", "missing"), WITHOUT)
 def test_a_row_without_a_value_that_the_database_did_not_say_is_refused(row: dict, missing: str | None) -> None:
-    """Only where the column is declared, and not where the row goes."""
+    """It is refused only if the column is declared, and not if the event deletes the row."""
     kinds = {"id": "int", "t": "string", "b": "bytes", "l": {"type": "array", "items": "string"}, "u": "string"}
     inner = record({name: ["null", kind] for name, kind in kinds.items()})
     schema = record({"before": ["null", inner], "after": ["null", "R"], "op": "string"}, "E")

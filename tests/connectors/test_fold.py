@@ -1,4 +1,4 @@
-"""Folding changes: the relation at an instant is what remains, for any cutting into pieces."""
+"""Folding changes gives the relation at an instant, whatever pieces the changes come in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connectors.kafka.fold import ROW_BYTES, Fold
 
 @dataclass
 class Record:
-    """A record as the client gives it."""
+    """A record with the interface of the client's messages."""
 
     k: bytes | None
     v: bytes | None
@@ -67,7 +67,7 @@ def test_keyless(at: int, rows: list[bytes]) -> None:
 
 
 def test_records_without_the_mark_of_the_cluster_do_not_count() -> None:
-    """Neither changes nor promises."""
+    """Neither their changes nor their heartbeats are taken."""
 
     def by(record: Record, writer: str) -> Record:
         return Record(record.k, record.v, {**record.heads, "dsms-by": writer.encode()})

@@ -28,7 +28,7 @@ def decoder(schema, writer):
 
 
 def slowly(schema, writer):
-    """The same decoder, but every record goes through fastavro."""
+    """The same decoder, but fastavro reads every record."""
     return AvroDecoder(schema, {ID: writer}.__getitem__, columnar=False)
 
 
@@ -85,7 +85,7 @@ def wire(schema):
 
 
 def undecimal(value):
-    """Bytes of a decimal to its digits; nothing else of a stored row is changed."""
+    """The unscaled integer of a decimal's bytes."""
     return int.from_bytes(value, "big", signed=True)
 
 
@@ -392,7 +392,7 @@ F3, MAP = {"type": "fixed", "name": "F", "size": 3}, {"type": "map", "values": "
     ],
 )
 def test_a_union_is_read_by_the_branch_that_was_written(branches, at, value, declared, expected):
-    """The bytes of a union are the number of the branch and its value."""
+    """The bytes of a union are the number of the branch and the value of the branch."""
     body = written(wire(branches[at]), [value], b"")[0]
     schema = pa.schema([pa.field("x", declared)])
     good = PREFIX + bytes([2 * at]) + body

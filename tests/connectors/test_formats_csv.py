@@ -27,7 +27,7 @@ COLUMNS = pa.schema(
         pa.field("h", pa.timestamp("us")),
     ]
 )
-#: A line is one record: texts without line ends. An empty one is NULL.
+#: Texts without line ends, since a line is one record; none is empty, since an empty text is NULL.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), min_size=1, max_size=6)
 ROWS = st.lists(
     st.tuples(

@@ -1,4 +1,4 @@
-"""Debezium's change events: whatever the table went through, the rows and operations are those of its changes."""
+"""Debezium's change events: for any history of a table, the rows and operations are those of its changes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_encode_then_decode_is_the_identity(table):
 
 
 def readable(value, type_):
-    """What the standard library's json must give for a stored value."""
+    """The value that the standard library's json must give for a stored value."""
     if value is None:
         return None
     if pa.types.is_list(type_):

@@ -25,7 +25,7 @@ from connectors.formats.protobuf_decode import ProtobufDecoder
 from connectors.formats.protobuf_schema import document, with_imports
 from tests.support.protobuf_files import as_text, file, map_entry, message
 
-#: Of another file, with confluent.type.Decimal under the name by which registries know it.
+#: An imported file with confluent.type.Decimal, under the name by which registries know it.
 DECIMAL_FILE = FileDescriptorProto(
     name="confluent/type/decimal.proto", package="confluent.type", syntax="proto3",
     message_type=[message("Decimal", {"value": "bytes", "precision": "uint32", "scale": "int32"})],
@@ -84,7 +84,7 @@ def integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
 
 
 def single(number: float) -> float:
-    """The number as 32 bits hold it."""
+    """The number rounded to 32 bits."""
     rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]
     return rounded
 
@@ -143,7 +143,7 @@ def test_rows_are_what_was_written(rows: list[dict[str, Any]]) -> None:
 
 
 def test_fields_that_were_not_written() -> None:
-    """Those whose presence is known are NULL, others have their defaults."""
+    """Fields with explicit presence are NULL, others have their defaults."""
     (row,) = ProtobufDecoder(SCHEMA, WRITERS.__getitem__).decode([framed(b"")]).frame.rows(named=True)
     nulls = {"maybe", "line", "at", "wrapped", "day", "price", "any", "nobody"}
     assert {name for name, value in row.items() if value is None} == nulls
@@ -151,7 +151,7 @@ def test_fields_that_were_not_written() -> None:
 
 
 def test_messages_are_named_by_their_path() -> None:
-    """The first of the file has a short path; one may be within another."""
+    """The path of the first message of a file is short; a message may be nested in another one."""
     schema = pa.schema([pa.field("NAME", pa.string()), pa.field("sku", pa.binary())])
     values = [
         framed(Other(name="é").SerializeToString(), OTHER_PATH),
@@ -238,7 +238,7 @@ def test_any_bytes_are_a_row_or_refused(body: bytes) -> None:
 
 
 def test_files_import_others_by_reference() -> None:
-    """Also such as import each other, which is refused, and such as nobody has."""
+    """Files that import each other are refused, as are imports without a reference or without a compiled file."""
     base = file("base.proto", message("Base", {"n": "int32"}))
     top = file("top.proto", message("Top", {"base": ".shop.Base"}), dependency=["base.proto", "confluent/meta.proto"])
     schema = pa.schema([pa.field("base", pa.struct([pa.field("n", pa.int32())]))])
@@ -272,7 +272,7 @@ def test_of_two_references_by_one_name_the_nearer_counts() -> None:
 
 
 def rows_of(file_: FileDescriptorProto, columns: dict[str, pa.DataType], body: bytes) -> list[Any]:
-    """The row of the first message of a file, or the reason why there is none."""
+    """The row of the first message of a file, or the message of its refusal."""
     decoder = ProtobufDecoder(pa.schema(columns), {7: document(as_text(file_), [])}.__getitem__)
     result = decoder.decode([framed(body, OTHER_PATH)])
     return [*result.frame.rows(), *(refusal.message for refusal in result.refused)]

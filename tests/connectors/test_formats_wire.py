@@ -1,4 +1,4 @@
-"""Formats whose records name a schema of a registry: Debezium's events in Avro, and JSON with a schema."""
+"""Formats whose records name a schema in a registry: Debezium's events in Avro, and JSON with a schema."""
 
 from __future__ import annotations
 

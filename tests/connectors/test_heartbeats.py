@@ -1,4 +1,4 @@
-"""The heartbeat log: every fragment reads a record under the same heartbeats, whatever the others do meanwhile."""
+"""The heartbeat log: all fragments read a record under the same heartbeats, whatever they do at the same time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nobody_reads_beyond_what_is_asked() -> None:
 
 @dataclass
 class Record:
-    """A record of the heartbeat log; its transaction may still seem open."""
+    """A record of the heartbeat log; while `open`, readers see its transaction as not yet committed."""
 
     k: bytes
     v: bytes
@@ -86,7 +86,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """The heartbeat log and the ends of the source partitions. At every request other things may happen first."""
+    """The heartbeat log and the ends of the source partitions. Before it answers a request, other things may happen."""
 
     chance: random.Random
     log: list[Record] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Fragment:
     broker: Broker
     reads: list[SourcePartition]
     at: dict[SourcePartition, int] = field(default_factory=dict)
-    #: The ranges that it has read, each with the heartbeats that it knew.
+    #: The ranges that the fragment has read, each with the heartbeats that it knew then.
     ranges: list[tuple[SourcePartition, int, int, list[Heartbeat]]] = field(default_factory=list)
     planning: bool = False
     made: HeartbeatLog | None = None
@@ -175,7 +175,7 @@ class Fragment:
 
 @pytest.mark.parametrize("broker", range(150), indirect=True)
 def test_all_fragments_read_a_record_under_the_same_heartbeats(broker: Broker) -> None:
-    """Records arrive, fragments decide, begin to read a source, crash and go on amid each other's work."""
+    """Records arrive while fragments decide, begin to read a source, crash and continue in any order."""
     fragments = [Fragment("0", broker, PLACES[:1]), Fragment("1", broker, PLACES), Fragment("2", broker, PLACES[:1])]
     broker.others = [fragments[0].plan, fragments[1].plan]
     for turn in range(30):

@@ -1,4 +1,4 @@
-"""Whatever a record holds, it is a row or refused: no format raises, and no record changes what becomes of another."""
+"""Any record is decoded to a row or refused: no format raises, and no record affects the result of another."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PREFIX = b"\0\0\0\0\7"
 
 
 def check(decoder, values) -> list[str]:
-    """Each value is a row or refused, as it is alone."""
+    """Asserts that each value is a row or refused, as when it is decoded alone; returns the messages ("" for a row)."""
     result = decoder.decode(values)
     kept = list(range(len(values))) if result.kept is None else result.kept.tolist()
     refused = {refusal.index: refusal.message for refusal in result.refused}
@@ -118,7 +118,7 @@ def test_json_and_lines_and_rows(data, fields) -> None:
     check(RowDecoder(schema), rows)
 
 
-#: What a registry may give in place of a schema of Avro.
+#: Documents that a registry may return, but that are no valid Avro schemas.
 NO_SCHEMAS = [
     {"type": "record", "name": "R", "fields": 7},
     {"type": "record", "name": "R", "fields": [7]},

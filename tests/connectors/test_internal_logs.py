@@ -1,4 +1,4 @@
-"""Internal topics: any bytes give an entry or `Broken`, and who wrote a record decides whether it counts."""
+"""Internal topics: any bytes give an entry or `Broken`, and the writer of a record decides whether it is valid."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from operators.core.alarms import Alarms
 from operators.core.clock import Heartbeat
 from operators.core.decoding import Broken
 
-#: Values that are JSON of some other shape.
+#: JSON values of any shape.
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -54,7 +54,7 @@ DECODERS: list[Callable[[Entry], object]] = [read_heartbeat, read_decision, read
 
 @dataclass
 class Message:
-    """A record as the client gives it."""
+    """A record with the interface of the client's messages."""
 
     k: bytes | None
     v: bytes | None
@@ -95,7 +95,7 @@ def test_any_record_is_an_entry_or_broken(decode: Callable[[Entry], object], key
 @pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize("value", [None, b"{}", b"[1, 2]"])
 def test_a_record_without_a_key_is_broken(decode: Callable[[Entry], object], value: bytes | None) -> None:
-    """`Entry.key` is empty then, and no decoder takes the empty name for one."""
+    """`Entry.key` is then empty, and no decoder accepts an empty name."""
     with pytest.raises(Broken, match="key|deleted"):
         decode(Entry(b"", value, 0, 0))
 
@@ -176,7 +176,7 @@ def test_a_row_that_a_bad_value_has_replaced_is_found_again() -> None:
 
 
 class LogInMemory(InternalLog):
-    """An internal log whose records are given."""
+    """An internal log with the given records."""
 
     def __init__(self, messages: list[Message]) -> None:
         self.cluster, self.topic, self.alarms = "c", "_dsms.c.heartbeats", Alarms()
@@ -226,7 +226,7 @@ def test_keys_whose_last_record_counts_are_sound() -> None:
 
 @pytest.mark.parametrize("decode", DECODERS)
 def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], object]) -> None:
-    """The decoders of the version before had the same keys, and no exception for this one."""
+    """A version that does not know the cut-over record ends when it reads it, because no decoder accepts its key."""
     with pytest.raises(Broken):
         decode(Entry(CUT_OVER_KEY, b'{"type": "a later version"}', 0, 0))
 
@@ -237,7 +237,7 @@ def test_progress_of_other_results_stays() -> None:
 
 
 def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
-    """The doctor settles junk: by a record of ours without a value that is none of the log's own deletions."""
+    """The doctor settles an invalid record by a record of ours without a value that is not a deletion of the log's."""
     log = LogInMemory([])
     log._mark = OURS
     (settled,) = [Message(b"o1/0", None, list(headers), 3) for headers in log.settling_records([b"o1/0"]).headers or ()]
@@ -254,7 +254,7 @@ PLACES = ResultPartitions("t", frozenset({0}))
 
 
 class ResultsInMemory(LogInMemory):
-    """A progress log, and how far the result topics go."""
+    """A progress log, and the last instants of the result topics."""
 
     ends: dict[str, int | None] = {}
 
@@ -281,16 +281,16 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
     assert {key: read_entry(Entry(key, value, 0, 0)).content for key, value in reading.to_write.items()} == {
         b"t/0": Progress("o1", 12, 0)
     }
-    log.messages = [cut, forged]  # the record that counts was compacted away
+    log.messages = [cut, forged]  # the valid record was compacted away
     assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 12}
     log.messages, log.ends = [cut, progress(20, OURS, 1), forged], {"t": 11}
     assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 20}
-    log.messages = [cut, forged, progress(7, OURS, 2)]  # its owner has written it since
+    log.messages = [cut, forged, progress(7, OURS, 2)]  # since then its owner has written it
     assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({"o1": 7}, {}), {})
 
 
 def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
-    """A fragment has taken over two partitions of others, one of them further than it is itself."""
+    """A fragment has taken over two partitions; the progress of one is ahead of the fragment's own."""
     cut, both = Message(CUT_OVER_KEY, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
     ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
     records = [

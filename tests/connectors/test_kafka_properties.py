@@ -1,4 +1,4 @@
-"""Client settings of Kafka come from a file and the environment, are checked, and are not shown."""
+"""Kafka client settings come from a file and the environment, are checked, and are not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native part under sanitizers: malformed batches read or write nothing outside their buffers."""
+"""The native part under sanitizers: for malformed batches it reads and writes nothing outside its buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SANITIZED = ("-O1", "-g", "-std=c11", "-shared", "-fPIC", "-fsanitize=address,un
 
 
 def runtime() -> str:
-    """The sanitizer's library, which must be loaded before Python; "" if the compiler has none."""
+    """The sanitizer's library, which must be loaded before Python; "" if the compiler has no sanitizer."""
     command = compiler()
     if command is None:
         return ""
@@ -37,7 +37,7 @@ def test_malformed_batches_touch_nothing_else(tmp_path: Path) -> None:
     }
     tests = "tests/connectors/test_record_batches.py"
     plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]
-    # the sanitizer takes more addresses than a limit of memory leaves
+    # the sanitizer reserves more address space than the memory limit of that test allows
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", "not in_memory_together", tests]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Records into a client's queue that may be full."""
+"""Adding records to a producer's queue, which may be full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record batches read into columns, against kafka-python's reader and against confluent-kafka's messages."""
+"""Reading record batches into columns, compared with kafka-python's reader and confluent-kafka's messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COMMIT, ABORT = 1, 0
 
 @dataclass(frozen=True)
 class Record:
-    """A record to be written: its offset within the batch, and what is in it."""
+    """A record to be written: its offset within the batch, and its content."""
 
     delta: int
     key: bytes | None
@@ -60,7 +60,7 @@ def batch(records: list[Record], base: int, codec: str = "none", producer: int =
 
 
 def repacked(plain: bytes, base: int, codec: str = "none", more_attributes: int = 0) -> bytes:
-    """A batch with its records compressed, other attributes and another offset, and the checksum of that."""
+    """The batch with compressed records, further attributes and another base offset, and with the new checksum."""
     number, compress = CODECS[codec]
     body = bytes(compress(plain[HEADER:]))
     attributes = struct.unpack_from(">H", plain, 21)[0] | number | more_attributes
@@ -73,7 +73,7 @@ def repacked(plain: bytes, base: int, codec: str = "none", more_attributes: int 
 
 
 def control(base: int, producer: int, kind: int) -> bytes:
-    """The batch that ends a transaction."""
+    """The control batch that ends a transaction."""
     builder = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 1 << 30)
     builder.append(0, 1, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0), [])
     return repacked(bytes(builder.build()), base, more_attributes=32)
@@ -96,7 +96,7 @@ record_lists = st.lists(
 
 
 def numbered(records: list[Record]) -> list[Record]:
-    """The records with growing offsets, with gaps as compaction leaves them."""
+    """The records with ascending offsets, with gaps as left by compaction."""
     at, out = -1, []
     for record in records:
         at += record.delta
@@ -120,7 +120,7 @@ def test_columns_are_what_other_readers_read(parts, skipped: int, taken: int) ->
     least, end = 100 + skipped, 100 + skipped + taken
     expected = [record for part in iter(MemoryRecords(plain).next_batch, None) for record in part]
     expected = [record for record in expected if least <= record.offset < end]
-    batches = scan(data + data[: len(data) // 3])  # the rest of a response may be cut off
+    batches = scan(data + data[: len(data) // 3])  # the end of a response may be truncated
     piece = BatchPiece(data, batches[: len(parts)], least, end)
     assert piece.offsets.tolist() == [record.offset for record in expected]
     assert list(piece.values()) == [record.value for record in expected]
@@ -157,12 +157,12 @@ def test_aborted_transactions_and_control_batches_are_invisible() -> None:
         [
             batch(one, 0, producer=7),  # aborted at 3
             batch(one, 1, producer=8),  # committed
-            batch(one, 2),  # no transaction
+            batch(one, 2),  # not in a transaction
             control(3, 7, ABORT),
             batch(one, 4, producer=7),  # the next transaction of 7 commits
             control(5, 8, COMMIT),
             control(6, 7, COMMIT),
-            batch(one, 7, producer=7),  # aborted; its end is not here yet
+            batch(one, 7, producer=7),  # aborted; its end is not in the data yet
         ]
     )
     batches = scan(data)
@@ -218,7 +218,7 @@ def test_a_wrong_checksum_and_an_old_format_are_told() -> None:
 @given(record_lists, st.data())
 @example([Record(1, None, b"")], None)
 def test_malformed_bytes_are_errors(records: list[Record], data) -> None:
-    """Whatever the records of a batch are, with a right checksum: an error or rows, and never another exception."""
+    """Any bytes with a correct checksum give rows or ExternalError, never another exception."""
     body = bytearray(batch(numbered(records), 0)[HEADER:])
     for _ in range(0 if data is None else data.draw(st.integers(0, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
@@ -265,9 +265,9 @@ print(len(sizes), min(sizes), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrs
 
 
 def grown(size: int, codec: str) -> bytes:
-    """A batch of one record with so many zeros, built without a copy of them that is summed in Python."""
+    """A batch of one record of `size` zeros. Its checksum is computed only over the compressed bytes, which is fast."""
     number, compress = CODECS[codec]
-    rest = b"\0\0\0\1" + varint(size) + bytes(size) + b"\0"  # attributes, time, offset, no key, value, no headers
+    rest = b"\0\0\0\1" + varint(size) + bytes(size) + b"\0"  # attributes, time, offset, no key; value; no headers
     body = bytes(compress(varint(len(rest)) + rest))
     head = bytearray(batch([Record(0, None, b"")], 0)[:HEADER])
     struct.pack_into(">qi", head, 0, 0, HEADER - 12 + len(body))
@@ -278,7 +278,7 @@ def grown(size: int, codec: str) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """A signed number as Kafka's records have it."""
+    """A number that is not negative, as a varint of Kafka's records."""
     left, out = number << 1, bytearray()
     while left > 127:
         out.append(left & 127 | 128)
@@ -288,7 +288,7 @@ def varint(number: int) -> bytes:
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 def test_many_batches_that_grow_are_not_in_memory_together(codec: str, tmp_path: Path) -> None:
-    """Ten batches of 64 MiB, a response of 22 kB with Zstandard: the reader takes the memory of one of them."""
+    """A response of ten batches of 64 MiB each, 22 kB with Zstandard: the reader holds only one batch in memory."""
     size = 64 << 20
     one = grown(size, codec)
     response = tmp_path / "response"

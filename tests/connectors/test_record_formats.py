@@ -1,4 +1,4 @@
-"""Every record format in the registry reads back what it has written."""
+"""Every registered record format reads back the rows that it has written."""
 
 import polars as pl
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What the schema registry answers, refuses, or leaves unanswered, as data and errors of ours."""
+"""Answers, refusals and missing answers of the schema registry become data and errors of ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connectors.kafka.registry import place_of, register_schema, schema_lookup
 from operators.core.errors import ExternalError, UserError
 
 SCHEMA = {"type": "record", "name": "row", "fields": [{"name": "k", "type": "long"}]}
-#: What is answered in turn, and what was asked: method, path, user, body.
+#: The answers in turn, and the requests: method, path, user, body.
 Answers = list[tuple[int, object]]
 Asked = list[tuple[str, str, str | None, object]]
 

@@ -1,4 +1,4 @@
-"""Files of state that a disk has changed: no read gives a wrong value, and what versions before wrote is still read."""
+"""State files damaged on disk: no read gives a wrong value; files written by earlier versions are still read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_process_that_has_the_file_open_notices_that_it_was_written_since(tmp_
 
 
 def test_a_check_finds_what_changed_without_a_write(tmp_path: Path) -> None:
-    """As a disk does it: neither the time nor the size of the file tells that it was changed."""
+    """A failing disk changes bytes without changing the time or the size of the file."""
     heard: list[tuple[str, str]] = []
     cache = RunCache(tmp_path, lambda name, reason: heard.append((name, reason)))
     cache.write("1/a", FRAMES["numbers"])

@@ -1,4 +1,4 @@
-"""Results kept in databases and in files: equal to the result, at whatever change the keeper was killed."""
+"""Results kept in databases and files equal the result topic, at whatever change the sink is killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def token(sink: DatabaseSink | ParquetSink) -> str | None:
 
 
 def history(count: int) -> list[tuple[str, int, str, int | None, str | None]]:
-    """Changes of rooms as a result has them: + and u only where they fit."""
+    """A valid changelog of rooms: `+` for a new room, `u` and `-` for an existing one."""
     draw, there, made = random.Random(7), set[str](), []
     for at in range(count):
         room = draw.choice("abcde")
@@ -70,7 +70,7 @@ def test_a_table_is_the_result_after_each_step(tmp_path: Path, step: int) -> Non
 
 
 def test_a_step_that_fails_has_written_nothing(tmp_path: Path) -> None:
-    """Each step fails first, after it has moved the position on and before it has committed."""
+    """Each step first fails, after it has advanced the position and before it commits."""
     rows, engine = history(12), sa.create_engine(url(tmp_path))
     for at in range(len(rows)):
         sink = DatabaseSink(url(tmp_path), "kept", KEYED)
@@ -128,7 +128,7 @@ def test_files_have_all_changes_in_order(tmp_path: Path) -> None:
     for start in range(0, 20, 4):
         sink = ParquetSink(tmp_path / "hot", "hot")
         assert token(sink) == (f"o1:{start}" if start else None)
-        (tmp_path / "hot" / f".changes-{start // 4 + 1:012}.parquet.0").write_bytes(b"half")  # of a killed one
+        (tmp_path / "hot" / f".changes-{start // 4 + 1:012}.parquet.0").write_bytes(b"half")  # left by a killed writer
         sink = ParquetSink(tmp_path / "hot", "hot")
         sink.take(changes(*rows[start : start + 4]), f"o1:{start + 4}")
     found = pl.read_parquet(sorted((tmp_path / "hot").glob("*.parquet"))).rows()

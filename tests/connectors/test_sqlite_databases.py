@@ -1,4 +1,4 @@
-"""Files of sqlite are read, and neither made nor changed."""
+"""SQLite files are read, and neither created nor changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that Kafka does not answer are errors of ours, which may pass."""
+"""Calls that Kafka does not answer raise a retryable error of ours."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -11,7 +11,7 @@ from operators.core.errors import ExternalError
 
 
 class SilentAdmin:
-    """An admin client whose calls are never answered in time: a real one would keep the test waiting."""
+    """An admin client whose calls time out at once; a real one would keep the test waiting."""
 
     def __getattr__(self, call: str) -> Any:
         unanswered: Future[None] = Future()

@@ -1,4 +1,4 @@
-"""Schemas as other writers have them, with all annotations that are known and some that are not, and values of them."""
+"""Schemas as other writers have them, with all known annotations and some unknown ones, and encoded values of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sized(body: bytes) -> bytes:
     return varint(len(body)) + body
 
 
-#: The bytes of values.
+#: By type, the bytes of its values.
 BODIES = {
     "null": st.just(b""),
     "boolean": st.sampled_from([b"\0", b"\1"]),
@@ -65,7 +65,7 @@ annotations = st.fixed_dictionaries(
 
 @st.composite
 def avro_types(draw, numbers, depth=2, *, unions=True):
-    """A type, and the bytes of its values."""
+    """A type, and a strategy for the bytes of its values."""
     inner = ["array", "map", "record", *(["union", "union"] if unions else [])] if depth else []
     kind = draw(st.sampled_from([*BODIES, "enum", "fixed", *inner]))
     if kind in BODIES:
@@ -119,7 +119,7 @@ _COMPLEX = {"enum": _enum, "fixed": _fixed, "record": _record, "union": _union, 
 
 @st.composite
 def mutated(draw, value):
-    """The bytes as they are, or with some of them changed, left out or put in."""
+    """The bytes unchanged, or with some bytes replaced, removed or inserted."""
     if draw(st.booleans()):
         return value
     at = draw(st.integers(0, len(value)))
@@ -128,7 +128,7 @@ def mutated(draw, value):
 
 @st.composite
 def connect_nodes(draw, depth=2):
-    """The schema of a field as Connect's JsonConverter writes it; some are no such schema."""
+    """The schema of a field as Connect's JsonConverter writes it; some schemas are invalid."""
     node = draw(
         st.fixed_dictionaries(
             {"type": st.sampled_from(["int64", "int32", "string", "bytes", "struct", "array", 7])},

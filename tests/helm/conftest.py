@@ -1,4 +1,4 @@
-"""The chart as helm renders it."""
+"""Fixtures that render the chart with helm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm" / "dsms"
-#: The least that has to be set.
+#: The values that must be set.
 LEAST = {"kafka.bootstrap": "kafka:9092", "redis.url": "redis://redis:6379/0"}
 
 Document = dict[str, Any]
@@ -24,7 +24,7 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Runs helm: the program of its wheel, or one built from source, which needs go; else the tests are skipped."""
+    """Runs helm: the program of its wheel, or one built from source with go; without both, tests are skipped."""
     program = shutil.which("helm")
     if program is None:
         programs = ROOT / "integration" / "kube" / "programs.py"

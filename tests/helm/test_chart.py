@@ -19,7 +19,7 @@ from tests.helm.conftest import ROOT
 
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 COORDINATOR, EXECUTOR = ("Deployment", "rel-dsms-coordinator"), ("StatefulSet", "rel-dsms-executor")
-#: Every secret there can be, and an own cache for each executor.
+#: All possible secrets, and a persistent cache for each executor.
 EVERYTHING = {
     "cluster": "prod", "redis.url": None, "redis.urlSecret.name": "redis-secret", "redis.caSecret.name": "redis-ca",
     "kafka.propertiesSecret.name": "kafka-secret", "api.tokensSecret.name": "tokens-secret",
@@ -252,7 +252,7 @@ def test_the_cache_lives_as_long_as_the_pod_or_in_a_claim(render: Render):
 
 @pytest.mark.parametrize(("workload", "program"), [(COORDINATOR, coordinator), (EXECUTOR, executor)])
 def test_all_options_in_the_environment_are_known_to_the_programs(render: Render, workload: Any, program: Any):
-    """A variable that nobody reads would go unnoticed."""
+    """A variable that no program reads would be ignored silently."""
     app = typer.Typer()
     app.command()(program.main)
     known = {option.envvar for option in typer.main.get_command(app).params}
@@ -269,7 +269,7 @@ def test_queries_are_dealt_out_to_as_many_fragments_as_executors(render: Render,
 def test_the_number_of_executors_follows_the_load_where_the_values_say(render: Render):
     given = {"enabled": True, "minReplicas": 2, "maxReplicas": 5, "upSeconds": 20, "downSeconds": 600}
     documents = render({f"executor.autoscaling.{name}": value for name, value in given.items()})
-    assert "replicas" not in documents[EXECUTOR]["spec"]  # or every upgrade would undo what the coordinator asked for
+    assert "replicas" not in documents[EXECUTOR]["spec"]  # or every upgrade would undo the coordinator's scaling
     assert "replicas" in render()[EXECUTOR]["spec"]
     found = env(documents, COORDINATOR)
     assert (found["DSMS_SCALE"], found["DSMS_FRAGMENTS"]) == (EXECUTOR[1], "5")
@@ -309,7 +309,7 @@ def test_metrics_and_traces_go_where_the_values_say(render: Render):
     assert endpoint["authorization"]["credentials"] == {"name": "reader", "key": "token"}
 
 
-#: The names of metrics as Prometheus has them, those of histograms with what is added to them.
+#: The names of metrics in Prometheus, also with the suffixes that histograms get.
 METRICS = {
     name + added
     for name in (

@@ -14,10 +14,10 @@ import yaml
 CHART = Path(__file__).parents[2] / "helm" / "dsms"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
-#: Values that are maps of the user's own words.
+#: Values that are maps with keys of the user's choice.
 MAPS = {"annotations", "podAnnotations", "podLabels", "nodeSelector", "labels"}
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
-#: A wrong value by its name, and what the refusal must name.
+#: Wrong values by name, each with the text that the refusal must contain.
 WRONG: dict[str, tuple[Any, str]] = {
     "kafka.bootstrap": (None, "kafka.bootstrap is needed"),
     "kafka.boostrap": ("x", "'boostrap' not allowed"),
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_refused(attempt: Attempt, name: str):
 
 
 def _of_older_helm(said: str) -> str:
-    """The message of helm before 3.18 for the place of a value that violates the schema."""
+    """The message of helm before 3.18 for the same violation of the schema."""
     if said.startswith("at '/"):
         return said.removeprefix("at '/").removesuffix("'").replace("/", ".") + ": "
     return f"property {said.split(chr(39))[1]} is not allowed" if said.endswith("not allowed") else said

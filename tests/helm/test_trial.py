@@ -1,4 +1,4 @@
-"""What a trial of the chart needs besides it: one Kafka, one Redis, and the first statements."""
+"""The trial of the chart: it brings one Kafka, one Redis, and the first statements."""
 
 from __future__ import annotations
 

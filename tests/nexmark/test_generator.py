@@ -1,4 +1,4 @@
-"""NEXMark's generator: events do not depend on their number, and have the distributions of the benchmark."""
+"""NEXMark's generator: an event does not depend on the number of events; they have the benchmark's distributions."""
 
 from __future__ import annotations
 

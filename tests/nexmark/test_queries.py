@@ -1,4 +1,4 @@
-"""NEXMark's queries in process: the relation is DuckDB's, at the end and at instants before."""
+"""NEXMark's queries in process: the relation equals DuckDB's, at the end and at earlier instants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows() -> dict[str, list[dict[str, object]]]:
 
 
 def answered(text: str, streams: tuple[Stream, ...], rows: dict[str, list[dict[str, object]]]) -> LocalSession:
-    """A session that has read all events; the streams were pushed in turns, in two parts."""
+    """A session that has read all events; the streams were pushed in turns, in PUSHES parts each."""
     session = LocalSession(partitions=2)
     for stream in streams:
         session.execute(stream.declaration(stream.topic, "", OPTIONS))
@@ -53,7 +53,7 @@ def _part(listed: list[dict[str, object]], part: int) -> Iterator[dict[str, obje
 
 
 def check(session: LocalSession, reference: Reference, question: Question, at: int, asked: int) -> None:
-    """Asserts that the session's relation at one instant is the expected one of another instant."""
+    """Asserts that the session's relation at the instant `at` is the expected relation of the instant `asked`."""
     wanted = reference.answer(question, asked)
     answer = pl.DataFrame(session.relation("Answer", at), infer_schema_length=None)
     verify(answer if answer.height else wanted.clear(), wanted, f"{question.name} at {at}")

@@ -46,7 +46,7 @@ ROW = st.tuples(
     st.sampled_from([None, "u", "v", "w"]),
     st.sampled_from([None, True, True, False]),
 )
-#: (row, how far the time moves on, whether a present row is deleted instead, and which, whether in the same record).
+#: (row, how far time advances, whether a present row is deleted instead, which one, whether in the same record).
 EVENT = st.tuples(ROW, st.sampled_from([0, 0, 1, 1, 2]), st.booleans(), st.integers(0, 5), st.booleans())
 EVENTS = st.lists(EVENT, max_size=14)
 INSERTS = st.lists(EVENT.map(lambda event: (*event[:2], False, *event[3:])), max_size=14)
@@ -130,7 +130,7 @@ def rows_at(changes: Sequence[Change], at: int) -> list[tuple]:
 
 
 def duckdb_relations(changes: Sequence[Change], keys: Sequence[str], selected: str) -> dict[int, Counter]:
-    """DuckDB's answer at every instant."""
+    """DuckDB's result at every instant."""
     bag = [(at, *row) for at in range(-1, END) for row in rows_at(changes, at)]
     types = {"instant": pl.Int64()} | {field.name: polars_type(field.type) for field in SCHEMA}
     with duck_engine.connection() as database:

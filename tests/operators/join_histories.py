@@ -12,7 +12,7 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, 
 from operators.core.operator import Move, Step
 
 END = 10
-#: Where frontiers stop between the beginning and the end of a history.
+#: The instants at which frontiers stop between the beginning and the end of a history.
 CUTS = st.lists(st.integers(0, END - 1), max_size=5).map(sorted)
 Element = tuple[tuple, int, int, int]
 
@@ -92,7 +92,7 @@ def relation(elements: Sequence[Element], at: int) -> Counter:
 
 
 def output_relation(steps: Sequence[Step], at: int) -> Counter:
-    """The bag of rows at an instant that the outputs of the steps add up to."""
+    """The bag of rows at an instant, as the sum of the outputs of the steps."""
     rows = [row for step in steps for row in step.delta.frame.select(pl.exclude(ORDER)).rows()]
     return relation([(row[:-3], *row[-3:]) for row in rows], at)
 

@@ -1,4 +1,4 @@
-"""Runs an operator over any moves, and makes its streams of records."""
+"""Runs an operator over any moves, and makes streams of records for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORD = st.tuples(
     st.sampled_from([1, 1, 1, -1]),
 )
 RECORDS = st.lists(RECORD, max_size=20)
-#: Where frontiers stop on their way from 0 to END.
+#: The instants at which frontiers stop on their way from 0 to END.
 STOPS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda stops: sorted(stops))
 COLUMNS = {"k": pl.String, "v": pl.Int64, FROM: pl.Int64, TO: pl.Int64, WEIGHT: pl.Int64, ORDER: pl.Int64}
 
@@ -46,7 +46,7 @@ def step_through(operator: Operator, delta: Delta, stops: Sequence[int], early: 
 
 
 def rows_at(steps: Sequence[Step], columns: Sequence[str], at: int) -> Counter:
-    """The relation that the steps' outputs add up to at an instant, as a bag of rows."""
+    """The relation at an instant, as the sum of the outputs of the steps: a bag of rows."""
     counted: Counter = Counter()
     for step in steps:
         alive = step.delta.frame.filter((pl.col(FROM) <= at) & (pl.col(TO) > at))

@@ -114,7 +114,7 @@ def log(steps: Sequence[Step]) -> list[str]:
 
 
 def same_log(operator: Operator, delta: Delta, cuts: Sequence[int], seed: int) -> pl.DataFrame:
-    """Asserts the log law for one pair of cuts, and gives the output of the cut run."""
+    """Asserts that the output with cuts is that of one move (the log law); returns the output with cuts."""
     steps = run_moves(operator, delta, cuts, seed)
     assert log(steps) == log(run_moves(operator, delta))
     assert all(step.delta.frame.schema == steps[0].delta.frame.schema for step in steps)

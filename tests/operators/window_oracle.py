@@ -16,7 +16,7 @@ from tests.support import duck_engine
 
 DUCKDB = duck_engine.connection()
 INT, DOUBLE = pa.int64(), pa.float64()
-#: Functions with type, arguments and choices of parameters. Those of ties break them by arrival.
+#: Functions of peers with their types, and functions with choices of parameters that break ties by arrival.
 OF_PEERS = {"rank": INT, "dense_rank": INT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 OF_TIES = {"row_number": [()], "ntile": [(1,), (3,)], "lag": [(), (2,), (1, 7)], "lead": [(), (0,), (2, 9)]}
 ORDERS = st.sampled_from(
@@ -68,7 +68,7 @@ def rounded(row) -> tuple:
 
 
 def assert_duckdbs_values(calls, rows, cuts, seed) -> pl.DataFrame:
-    """Asserts the log law and that the values at every instant are DuckDB's; gives the output of the cut run."""
+    """Asserts the log law, and that the values at every instant are DuckDB's; returns the output with cuts."""
     delta = changes(rows)
     windowed = same_log(Over(calls), delta, cuts, seed)
     snapshots = expected(calls, delta.frame)

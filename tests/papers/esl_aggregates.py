@@ -120,7 +120,7 @@ CREATE ALGEBRAIC WINDOW AGGREGATE
     INSERT INTO RETURN VALUES (oldest()) }
 }
 """
-#: Example 17 is told in words: a new group where the gap is longer than two seconds.
+#: The paper describes example 17 in words: a new group begins after a gap of more than two seconds.
 EXAMPLE_17 = """
 CREATE AGGREGATE product_group(tagtime timestamp): int {
   TABLE last(seen timestamp, number int);
@@ -158,7 +158,7 @@ WHERE tagtype = 'item' AND NOT EXISTS
 (SELECT tid FROM inwindow WHERE ttype='ap'); }
 }
 """
-#: (seconds, tag, kind): an item alone; one behind a person; one before a person; two that no person is near enough to.
+#: (seconds, tag, kind): an item alone; one behind a person; one before a person; two without a person near enough.
 READINGS = [
     (1, "i1", "item"),
     (10, "p1", "ap"), (12, "i2", "item"),
@@ -166,5 +166,5 @@ READINGS = [
     (30, "i4", "item"), (36, "p3", "ap"),
     (42, "i5", "item"),
 ]  # fmt: skip
-#: The alarms: the tag, and the seconds at which it had left the window, a millisecond later.
+#: The alarms: the tag, and the last second at which it is in the window; the alarm is a millisecond later.
 ALARMS = [("i1", 6), ("i4", 35), ("i5", 47)]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 MILE = 1760
 SECOND = 1000
-#: A segment whose mean speed of the last five minutes is lower is congested.
+#: A segment is congested if its mean speed in the last five minutes is lower.
 SLOW = 40
-#: Cars in a segment that cost nothing (Linear Road: 50).
+#: The greatest number of cars in a segment without toll (50 in Linear Road).
 FREE = 5
 
 Segment = tuple[int, int, int]
@@ -41,14 +41,14 @@ class Report:
 
 
 def traffic(cars: int, minutes: int, seed: int) -> list[Report]:
-    """Reports in the order of time: cars that crawl through mile 1, two accidents, cars that leave for a while."""
+    """Reports in the order of time, with slow cars in mile 1, two accidents, and cars that skip reports."""
     chosen = random.Random(seed)
     journeys = [list(_journey(car, minutes, chosen)) for car in range(cars)]
     return sorted((report for journey in journeys for report in journey), key=lambda report: (report.ts, report.car_id))
 
 
 def _journey(car: int, minutes: int, chosen: random.Random) -> Iterator[Report]:
-    """A car's reports. Cars 0 and 1, and 2 and 3, stand at one position for six reports, the first two in the jam."""
+    """A car's reports. Cars 0 and 1 stand at one position for six reports, in the jam; cars 2 and 3 at another one."""
     direction, x_pos = (0 if car < 22 else 1), chosen.randrange(2 * MILE)
     start, phase = chosen.randrange(0, 4), chosen.randrange(6) * 5 * SECOND
     crash = range(7 + car, 14 + car) if car < 4 else range(0)
@@ -97,7 +97,7 @@ class Road:
 
 
 def tolls(reports: list[Report], accidents: bool = True) -> list[tuple[int, int, int]]:
-    """(instant, car, toll) for each car that enters a congested segment without accident, with too many cars in it."""
+    """(instant, car, toll) for each car that enters a congested segment with more than FREE cars and no accident."""
     charged = []
     for at in sorted({report.ts for report in reports}):
         road, before = Road(reports, at), Road(reports, at - 1).current()

@@ -1,4 +1,4 @@
-"""Streams of "Continuous Queries over Data Streams" (PIPES), fed as the thesis writes them, with queries over them."""
+"""Streams of "Continuous Queries over Data Streams" (PIPES) in the notation of the thesis, and queries over them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsms.testing import LocalSession
 from tests.papers.tables import elements
 
 FOREVER = 1 << 40
-#: Raw streams: L1, L2, L3 (chapter 8) and C3 (chapter 11). A stream without window is its now-window in PIPES.
+#: Raw streams: L1, L2, L3 (chapter 8) and C3 (chapter 11). In PIPES, a stream without a window has the now-window.
 LOGICAL = {
     "L1": "1:⟨c⟩ 2:⟨a3⟩ 3:⟨a3,b⟩ 4:⟨a3,b,c⟩ 5:⟨b2⟩ 6:⟨b2⟩",
     "L2": "2:⟨b2⟩ 3:⟨b2⟩ 4:⟨a,b,c⟩ 5:⟨a2,b⟩ 6:⟨a,c2⟩",
@@ -39,8 +39,11 @@ def session_of(cut: tuple[int, int | None], raw: Mapping[str, str], queries: Map
 def interval_session(
     cut: tuple[int, int | None], physical: Mapping[str, str], queries: Mapping[str, str], fed: str
 ) -> LocalSession:
-    """A session with streams of intervals of a column e: rows that carry their end, which a predicate over Now cuts off
-    (`ends`), or rows with a key that are inserted and deleted (`changes`)."""
+    """A session with streams of intervals of a column e, fed in one of two ways.
+
+    "ends": rows contain their end, at which a predicate over Now removes them. "changes": rows with a key are inserted
+    and deleted.
+    """
     session = LocalSession(*cut)
     for name in physical:
         session.execute(f"REGISTER SOURCE Of{name} (id INT, e VARCHAR, ends BIGINT) FROM {name}")

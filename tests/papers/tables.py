@@ -10,10 +10,10 @@ from dsms.testing import LocalSession
 
 #: (partitions, records of a batch): neither changes a result.
 CUTS = [(1, None), (1, 1), (3, None), (3, 1)]
-#: Where there are many cases.
+#: For tests with many cases.
 FEW_CUTS = [(1, None), (3, 1)]
 
-#: What a relation holds at each instant: the text of a row, how often.
+#: The rows of a relation at each instant: the text of a row, and its multiplicity.
 Relations = dict[int, Counter[str]]
 
 
@@ -28,7 +28,10 @@ def push(session: LocalSession, source: str, elements: str) -> None:
 
 
 def changes(session: LocalSession, name: str) -> list[str]:
-    """The published changes of a view or query, by instant: `+<a,105>2`. Rows that leave and return at once cancel."""
+    """The published changes of a view or query, by instant: `+<a,105>2`.
+
+    A row that leaves and returns at one instant is left out.
+    """
     net: Counter[tuple[int, str]] = Counter()
     updates = []
     for op, row, ts in session.changes(name):
@@ -69,7 +72,7 @@ def snapshots(text: str, until: int) -> str:
 
 
 def intervals(text: str, until: int) -> str:
-    """PIPES' physical streams, `c[1,8) a[5,∞)`, as the relations that they stand for, in the notation of `relations`.
+    """PIPES' physical streams, `c[1,8) a[5,∞)`, as the relations that they represent, in the notation of `relations`.
 
     >>> intervals("c[1,3) a[2,4)", 9)
     '1: c\\n2: a c\\n3: a'

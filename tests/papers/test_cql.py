@@ -1,8 +1,8 @@
 """The queries of "An Abstract Semantics and Concrete Language for Continuous Queries over Streams and Relations".
 
-The paper shows no data: streams are small, and results worked out by hand from its definitions. A query whose result
-is a relation that loses rows has no default output (section 6.2.2), so it stands in CREATE VIEW, or Istream is added as
-the paper says.
+The paper shows no data, so the streams are small and the results are worked out by hand from its definitions. A query
+whose result is a relation that loses rows has no default output (section 6.2.2), so it is in a CREATE VIEW, or Istream
+is added as the paper says.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Where item_id >= 100 and item_id <= 200"""
 
 
 def test_query_6_2_sliding_window_aggregate(cut: Cut) -> None:
-    """A bid of minute τ counts in [τ, τ + 60], both ends included."""
+    """A bid of minute τ is counted in [τ, τ + 60], both ends included."""
     session = auction(cut, f"CREATE VIEW Q AS {QUERY_6_2}")
     happens(session, "Bidding", *BIDS)
     session.advance(END)
@@ -65,7 +65,7 @@ def test_query_6_2_sliding_window_aggregate(cut: Cut) -> None:
             QUERY_6_2.replace("Count(*)", "Istream(Count(*))"),
             ["start +(0)", "0 +(1)", "10 +(2)", "60.001 +(1)", "70 +(2)", "70.001 +(1)", "130.001 +(0)"],
         ),
-        # the count at each instant: of those at which the window slides
+        # the count at each instant at which the window slides
         (
             QUERY_6_2.replace("Count(*)", "Rstream(Count(*))").replace("Hour", "Hour Slide 30 Minutes"),
             ["0 +(1)", "30 +(2)", "60 +(2)", "90 +(1)", "120 +(1)", "150 +(0)"],
@@ -127,7 +127,7 @@ def test_query_6_4_derived_relation(cut: Cut) -> None:
 
 @pytest.mark.parametrize("window", ["[Now]", "[Range Unbounded]"])
 def test_query_6_5_relation_stream_join(cut: Cut, window: str) -> None:
-    """The query says `id` for the user_id of User (the paper's own schema)."""
+    """The query names the user_id of User `id`, as in the paper."""
     session = auction(
         cut,
         f"CREATE VIEW User AS {USER.replace('Select user_id', 'Select user_id AS id')}",
@@ -145,7 +145,7 @@ Where seller_id = id and state = 'CA'""",
 
 
 def test_query_6_6_windowed_stream_join(cut: Cut) -> None:
-    """Auctions closed within 5 hours: closed in [opened, opened + 300]."""
+    """Auctions closed within 5 hours, that is, in a minute of [opened, opened + 300]."""
     session = auction(
         cut,
         """CREATE QUERY Q AS Select Istream(Close.item_id)
@@ -160,7 +160,7 @@ Where Close.item_id = Open.item_id""",
 
 @pytest.mark.parametrize("window", ["[Now]", "[Range Unbounded]"])
 def test_query_6_7_complex_from_clause(cut: Cut, window: str) -> None:
-    """The closing price of each auction; with an Unbounded window on Close the same (no bids after closing)."""
+    """The closing price of each auction; an Unbounded window on Close gives the same, as no bid follows the closing."""
     session = auction(
         cut,
         f"""CREATE QUERY Q AS Select Istream(Close.item_id, P.price)
@@ -199,7 +199,7 @@ REGISTER SOURCE OfR (B INT) FROM r; CREATE STREAM R OVER OfR KEY B;"""
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
-        # the tuple of minute 6 takes the place of an equal one, so the join does not change
+        # the tuple of minute 6 replaces an equal one, so the join does not change
         ("Select Istream(*) From S[Rows 5], R", ["1 +(1, 1)", "3 +(2, 2)"]),
         ("Select Dstream(*) From S[Rows 5], R", ["8 +(2, 2)"]),
     ],
@@ -214,7 +214,7 @@ def test_section_5_2_a_row_window_joined_with_a_relation(cut: Cut, output: str, 
 
 
 def test_section_6_4_1_a_chronicle_join(cut: Cut) -> None:
-    """Tuples of the same instant."""
+    """The join has pairs of tuples of the same instant."""
     session = LocalSession(*cut)
     session.execute("""REGISTER SOURCE OfS (A INT) FROM s; CREATE STREAM S OVER OfS KEY NULL;
         REGISTER SOURCE OfT (B INT) FROM t; CREATE STREAM S2 OVER OfT KEY NULL;
@@ -226,7 +226,7 @@ def test_section_6_4_1_a_chronicle_join(cut: Cut) -> None:
 
 
 def test_section_6_4_2_a_tapestry_query(cut: Cut) -> None:
-    """The set union of what Q gave at every instant: the highest bid of each item, as it was at any time."""
+    """The set union of the results of Q at all instants: each price that once was the highest bid of an item."""
     session = auction(
         cut,
         "CREATE VIEW Q AS Select item_id, MAX(bid_price) AS price From Bid[Range 10 Minutes] Group By item_id",

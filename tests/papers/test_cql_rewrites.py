@@ -15,7 +15,7 @@ END = 45
 
 
 def both(cut: tuple[int, int | None], *queries: str) -> list[list[str]]:
-    """The changes of queries over a random stream of bids, after a check that their relations are always equal."""
+    """The changes of queries over a random stream of bids; asserts that their relations are equal at every instant."""
     session = LocalSession(*cut)
     session.execute(STREAMS)
     for number, query in enumerate(queries):
@@ -60,7 +60,7 @@ def test_window_reduction_over_a_subquery(cut: tuple[int, int | None]) -> None:
 
 
 def test_istream_of_a_now_window_needs_a_key() -> None:
-    """Footnote 4: Istream and Rstream over Now agree where no tuple is there at two instants in a row."""
+    """Footnote 4: Istream and Rstream over Now agree only if no tuple is present at two successive instants."""
     session = LocalSession()
     session.execute(f"{STREAMS} CREATE QUERY I AS Select Istream(item_id) From Close[Now];"
                     "CREATE QUERY R AS Select Rstream(item_id) From Close[Now]")  # fmt: skip

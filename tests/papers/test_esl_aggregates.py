@@ -118,7 +118,7 @@ def bids(session: LocalSession, count: int) -> None:
 def test_examples_14_and_15_a_slide_and_its_panes(session: LocalSession) -> None:
     slide, panes = started(session, paper.EXAMPLE_14), started(session, paper.EXAMPLE_15)
     bids(session, 65)
-    # 1 + … + 10, …, 1 + … + 50, and from then on the last fifty: 11 + … + 60
+    # 1 + … + 10, …, 1 + … + 50, and then the last fifty: 11 + … + 60
     expected = [
         (7, total, n) for n, total in ((10, 55.0), (20, 210.0), (30, 465.0), (40, 820.0), (50, 1275.0), (60, 1775.0))
     ]
@@ -134,7 +134,7 @@ def test_section_5_1_a_tumble_reads_the_end_of_its_slot(session: LocalSession) -
 
 
 def test_section_5_2_an_average_when_a_row_expires(session: LocalSession) -> None:
-    """The sums are whole numbers, which `tsum Int` of the paper keeps. Nothing divided by nothing is NULL."""
+    """The prices are whole numbers, since `tsum` of the paper is an Int. The average of no rows is NULL."""
     session.execute(paper.ACTIVE_AVERAGE)
     query = started(session, "SELECT price, myavg(price) OVER (RANGE 4 PRECEDING ACTIVE EXPIRATION) FROM Bid")
     session.push("Bid_source", [{"price": price, "ts": at} for price, at in ((6.0, 1), (2.0, 3), (4.0, 6))])
@@ -142,7 +142,7 @@ def test_section_5_2_an_average_when_a_row_expires(session: LocalSession) -> Non
     assert rows(session, query) == [
         (6.0, 6.0, 1),
         (2.0, 4.0, 3),
-        (6.0, 2.0, 6),  # 6 leaves before 4 comes
+        (6.0, 2.0, 6),  # 6 leaves before 4 arrives
         (4.0, 3.0, 6),
         (2.0, 4.0, 8),
         (4.0, None, 11),

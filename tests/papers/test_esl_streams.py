@@ -71,7 +71,7 @@ def instant(seconds: int) -> int:
 
 
 def push(session: LocalSession) -> None:
-    """The opened auctions carry their time; the closed ones get that of their arrival."""
+    """Pushes auctions: the opened ones contain their time; the closed ones get the time of their arrival."""
     opened = [
         {"itemID": item, "sellerID": seller, "price": price, "start_time": moment(at).isoformat() + "Z"}
         for at, item, seller, price in OPENED
@@ -105,7 +105,7 @@ def test_example_1_the_time_of_arrival_becomes_a_column(session: LocalSession) -
     assert rows(session, "ClosedAuction") == [
         (1, "cas", 950.0, moment(15), instant(15)),
         (3, "dan", 1200.0, moment(30), instant(30)),
-        # it was promised before that no record comes below 60, and what the record says does not count
+        # a heartbeat has promised that no record follows below 60; the time in the record itself is ignored
         (9, None, None, datetime.fromisoformat("2006-11-05T12:01:00"), instant(60)),
     ]
     assert session.dead_letters("ClosedAuction_source") == []
@@ -166,7 +166,7 @@ def test_example_6_union_is_a_merge_by_timestamp(session: LocalSession) -> None:
 
 
 def test_union_without_all_eliminates_duplicates(session: LocalSession) -> None:
-    """A tuple twice at one time, and the same item and price at another time, which is another tuple."""
+    """A tuple that occurs several times at one instant is published once; at another instant it is another tuple."""
     session.execute("CREATE STREAM Prices AS SELECT itemID, price, start_time FROM OpenAuction "
                     "UNION SELECT itemID, price, current_time FROM ClosedAuction")  # fmt: skip
     opened = {"itemID": 1, "price": 2.0, "start_time": moment(10).isoformat() + "Z"}
@@ -191,7 +191,7 @@ def test_out_of_order_tuples_are_merged_within_the_slack_else_a_stream_of_their_
         session.push("Readings_source", [{"id": id, "at": at}])
     session.advance(30)
     assert rows(session, "Readings") == [(1, 9, 9), (0, 10, 10), (4, 11, 11), (2, 12, 12), (5, 20, 20)]
-    # 8 came when the stream had reached 12 - 2, 17 when it had reached 20 - 2
+    # 8 arrived when the frontier was 12 - 2, and 17 when it was 20 - 2
     assert rows(session, "Stragglers") == [(3, 8, 10), (6, 17, 18)]
     assert [row[0] for row in rows(session, "Both")] == [1, 0, 3, 4, 2, 6, 5]
     assert [letter["offset"] for letter in session.dead_letters("Readings_source")] == [3, 6]

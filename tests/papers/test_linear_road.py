@@ -96,7 +96,7 @@ def test_accidents_and_their_clearing(session: LocalSession) -> None:
 
 
 def test_congested_segments_and_volumes(session: LocalSession) -> None:
-    """Also between reports, when windows slide past old ones, and after the last of them."""
+    """Also between reports, when old reports leave the windows, and after the last report."""
     instants = [*range(0, END, 47 * SECOND), *sorted({report.ts + 30 * SECOND + 1 for report in REPORTS})[::9]]
     for at in instants:
         road = Road(REPORTS, at)

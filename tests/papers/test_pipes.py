@@ -1,7 +1,7 @@
 """The tables of the PIPES thesis that show logical streams (chapters 8 and 17.1): the relation at every instant.
 
-The thesis prints tables 8.5 and 8.11 damaged; they are repaired from its formulas. Queries marked "derived" have
-results that follow from the formulas, not printed ones.
+Tables 8.5 and 8.11 are misprinted in the thesis; they are corrected by its formulas. The results of queries marked
+"derived" are not printed, but follow from the formulas. D-4 and D-5 are defects of algorithms that the thesis prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.papers.pipes_streams import LOGICAL, session_of
 from tests.papers.tables import FEW_CUTS, intervals, relations, snapshots
 
 UNTIL = 15
-#: The raw streams as relations: what is valid at each instant (a time window of one instant).
+#: The raw streams as relations: the rows of each instant (a time window of one instant).
 DERIVED = {f"S{n}": f"SELECT e FROM L{n} WINDOW(RANGE 1)" for n in (1, 2, 3)}
 STANDARD = {
     "T8_2": ("SELECT e FROM S1 WHERE e = 'a' OR e = 'c'", "1:⟨c⟩ 2:⟨a3⟩ 3:⟨a3⟩ 4:⟨a3,c⟩"),
@@ -41,7 +41,7 @@ STANDARD = {
         " FROM S1 GROUP BY CASE e WHEN 'a' THEN 'p' WHEN 'b' THEN 'q' ELSE 'r' END",
         "1:⟨ri⟩ 2:⟨piii⟩ 3:⟨piii,qi⟩ 4:⟨piii,qi,ri⟩ 5:⟨qii⟩ 6:⟨qii⟩",
     ),
-    # SUM as the thesis has it, symbolic; PIPES has no row for an empty snapshot
+    # the symbolic SUM of the thesis; PIPES has no row for an empty snapshot
     "T8_9": (
         "SELECT string_agg(e, '+' ORDER BY e) AS e FROM S1 HAVING COUNT(*) > 0",
         "1:⟨c⟩ 2:⟨a+a+a⟩ 3:⟨a+a+a+b⟩ 4:⟨a+a+a+b+c⟩ 5:⟨b+b⟩ 6:⟨b+b⟩",
@@ -58,7 +58,7 @@ STANDARD = {
         "SELECT e FROM S1 WHERE NOT EXISTS (SELECT * FROM S2 WHERE S2.e = S1.e)",
         "1:⟨c⟩ 2:⟨a3⟩ 3:⟨a3⟩ 6:⟨b2⟩",
     ),
-    # defect D-5: each tuple of S1 once, however many different tuples of S2 match (θ is no equality of tuples)
+    # defect D-5: each tuple of S1 once, whatever the number of different tuples of S2 that match (θ is an inequality)
     "derived_semi_join_of_inequality": (
         "SELECT e FROM S1 WHERE EXISTS (SELECT * FROM S2 WHERE S2.e >= S1.e)",
         "2:⟨a3⟩ 3:⟨a3,b⟩ 4:⟨a3,b,c⟩ 5:⟨b2⟩ 6:⟨b2⟩",
@@ -76,7 +76,7 @@ WINDOWS = {
         f"SELECT e FROM {GROUPED} WINDOW(PARTITION BY g ROWS 1)",
         "1:⟨c⟩ 2:⟨a⟩ 3:⟨a,b⟩ 4:⟨a,b⟩ 5:⟨a,b⟩ 6..∞:⟨b,c⟩",
     ),
-    # windows over derived streams: every instant at which a tuple is valid counts
+    # windows over derived streams: a tuple enters the window at every instant at which it is valid
     "T8_10_of_a_derived_stream": (
         "SELECT e FROM S1 WINDOW(RANGE 2)",
         "1:⟨c⟩ 2:⟨a3,c⟩ 3:⟨a6,b⟩ 4:⟨a6,b2,c⟩ 5:⟨a3,b3,c⟩ 6:⟨b4⟩ 7:⟨b2⟩",
@@ -125,6 +125,6 @@ def test_d_4_ties_leave_no_empty_interval(cut: tuple[int, int | None]) -> None:
 
 
 def test_sql_has_a_row_for_an_empty_snapshot_and_pipes_has_none() -> None:
-    """A deviation of the language: scalar aggregates follow SQL, HAVING COUNT(*) > 0 makes them PIPES'."""
+    """Scalar aggregates follow SQL here, not PIPES; with HAVING COUNT(*) > 0 they have the rows of PIPES."""
     session = session_of((1, None), {"L": "2:⟨a3⟩"}, {"N": "SELECT COUNT(*) AS n FROM L WINDOW(RANGE 1)"})
     assert relations(session, "N", 4) == "0: 0\n1: 0\n2: 3\n3: 0"

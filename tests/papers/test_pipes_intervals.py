@@ -1,6 +1,7 @@
-"""The tables of the PIPES thesis that show streams of intervals (chapter 11), as the relations that these stand for.
+"""The tables of the PIPES thesis that show streams of intervals (chapter 11), as the relations that these represent.
 
-How intervals are cut is free (snapshot equivalence), so split and coalesce change nothing.
+A relation may be divided into intervals in any way (snapshot equivalence), so split and coalesce change nothing. D-1
+and D-3 are defects of algorithms that the thesis prints.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def test_table(cut: Cut, fed: str, name: str) -> None:
 
 @pytest.mark.parametrize("fed", ["changes", "ends"])
 def test_d_1_duplicates_that_end_before_their_first(fed: str) -> None:
-    """The printed algorithm gives a[3,4) twice."""
+    """The algorithm in the thesis returns a[3,4) twice."""
     session = interval_session(
         FEW_CUTS[1], {"S": "a[1,5) a[2,8) a[3,4)"}, {"D": "SELECT DISTINCT e FROM S"}, fed
     )  # fmt: skip
@@ -83,13 +84,13 @@ def test_a_difference_of_duplicates(fed: str) -> None:
 
 
 def test_coalesce_bounds_nothing() -> None:
-    """Defect D-3's vector: two adjacent intervals are one."""
+    """The example of defect D-3: two adjacent intervals are one."""
     session = interval_session((1, None), {"S": "a[11,17) b[14,22) a[17,24)"}, {"V": "SELECT e FROM S"}, "ends")
     assert relations(session, "V", 30) == intervals("a[11,24) b[14,22)", 30)
 
 
 def test_a_window_over_intervals_counts_every_instant_of_a_clock() -> None:
-    """a[1,4) with w = 3, which is 1:⟨a⟩ 2:⟨a2⟩ 3:⟨a3⟩ 4:⟨a2⟩ 5:⟨a⟩, on a clock that ticks at even instants."""
+    """The window of size 3 over a[1,4), 1:⟨a⟩ 2:⟨a2⟩ 3:⟨a3⟩ 4:⟨a2⟩ 5:⟨a⟩, on a clock that ticks at even instants."""
     session = interval_session(
         FEW_CUTS[1],
         {"S": "a[2,8)"},
@@ -103,6 +104,6 @@ def test_a_window_over_intervals_counts_every_instant_of_a_clock() -> None:
 
 
 def test_a_window_over_intervals_is_refused_at_the_finest_granularity() -> None:
-    """Thesis 12.2.2: each instant of a[1,4) counts. There would be an element for every millisecond."""
+    """By section 12.2.2, a row enters the window at each instant of a[1,4): one element for every millisecond."""
     with pytest.raises(SqlError, match="WINDOW counts a row at each instant at which it is valid"):
         interval_session((1, None), {"S": "a[1,4)"}, {"W": "SELECT e FROM S WINDOW(RANGE 3)"}, "ends")

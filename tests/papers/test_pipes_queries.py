@@ -1,6 +1,6 @@
-"""The queries of the PIPES thesis over its auctions (sections 7.2 and 12.3.2), as the digest of it prints them.
+"""The queries of the PIPES thesis over its auctions (sections 7.2 and 12.3.2).
 
-Q3 and Q4 have numbers of their own (figure 12.1), with windows of a few instants. For Q5, Q6 and the mean selling price
+The numbers of Q3 and Q4 are those of figure 12.1, with windows of a few instants. For Q5, Q6 and the mean selling price
 the auctions are ours and the results are worked out by hand.
 """
 
@@ -36,7 +36,7 @@ def push(session: LocalSession, stream: str, *events: tuple[int, ...], unit: int
 
 
 def test_q3_short_auctions(session: LocalSession) -> None:
-    """Q3 with a window of five instants: item 1 is closed in time, and in the result at that instant."""
+    """Q3 with a window of five instants: item 1 is closed in time, and is in the result at that instant."""
     session.execute("""CREATE STREAM Q3 AS
 SELECT O.* FROM OpenAuction O WINDOW(RANGE 5), ClosedAuction C WHERE O.itemID = C.itemID""")
     push(session, "OpenAuction", (10, 1, 7, 5), (20, 2, 7, 5))
@@ -87,7 +87,7 @@ SELECT sellerID, AVG(price) AS mean FROM ClosingPriceStream WINDOW(PARTITION BY 
 
 
 def test_q6_hot_item(session: LocalSession) -> None:
-    """The items with most bids of the last 60 minutes (the thesis's text; its plan says ten)."""
+    """The items with most bids in the last 60 minutes (as in the thesis's text; its plan has ten)."""
     session.execute("""CREATE STREAM Q6 AS
 SELECT itemID FROM (SELECT B1.itemID AS itemID, COUNT(*) AS num FROM Bid B1 WINDOW(RANGE 60 MINUTES) GROUP BY B1.itemID)
 WHERE num >= ALL (SELECT COUNT(*) FROM Bid B2 WINDOW(RANGE 60 MINUTES) GROUP BY B2.itemID)""")

@@ -1,4 +1,4 @@
-"""Rewrite rules of the PIPES thesis (section 10.2): both sides are equal at every instant, or differ without a rule."""
+"""Rewrite rules of the PIPES thesis (section 10.2): both sides are equal at every instant; other pairs differ."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RULES = {
         "SELECT e FROM (SELECT e FROM L1 UNION ALL SELECT e FROM L2) WINDOW(RANGE 3)",
     ),
     "10_11": (f"SELECT {F} FROM L3 WINDOW(ROWS 2)", f"SELECT e FROM (SELECT {F} FROM L3) WINDOW(ROWS 2)"),
-    # f keeps the column that the groups are of
+    # f keeps the partition column
     "10_12": (
         f"SELECT {F} FROM L3 WINDOW(PARTITION BY e ROWS 2)",
         f"SELECT e FROM (SELECT e AS g, {F} FROM L3) WINDOW(PARTITION BY g ROWS 2)",
@@ -61,7 +61,7 @@ def test_both_sides_are_equal(cut: tuple[int, int | None], name: str) -> None:
     assert left
 
 
-#: Two queries that a wrong rule takes for equal, the stream, and what each gives.
+#: Two queries that a wrong rule would take as equal, each with its result, and the streams.
 NO_RULES = {
     "distinct and a time window": (
         ("SELECT DISTINCT e FROM L WINDOW(RANGE 2)", "1-3:⟨a⟩"),

@@ -1,8 +1,8 @@
 """The examples of section 2.1 of "Query processing, resource management, and approximation in a data stream management
-system" (STREAM). It shows no data: requests are ours, results worked out by hand.
+system" (STREAM). The paper shows no data: the requests are ours, the results are worked out by hand.
 
-The first two have relations that lose rows as results, so they stand in CREATE VIEW, or have the outermost Istream that
-section 2.2 speaks of. The third is run with and without its Sample.
+The results of the first two are relations that lose rows, so these are in a CREATE VIEW, or have the outermost Istream
+that section 2.2 describes. The third is run with and without its Sample.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_first_example_requests_of_the_last_day(session: LocalSession) -> None:
     requests(session, (1, 1, STANFORD, "/a"), (2, 2, "mit.edu", "/b"), (5, 1, STANFORD, "/c"), (30, 3, STANFORD, "/d"))
     session.advance(100 * HOUR)
     assert counts(session, "N", 0, 1, 2, 5, 25, 25.5, 29, 29.5, 30, 54, 54.5) == [0, 1, 1, 2, 2, 1, 1, 0, 1, 1, 0]
-    # "a new value each time the count changes"; the first is of the empty stream
+    # "a new value each time the count changes"; the first value is that of the empty stream
     changes = [(ts, value) for _, row, ts in session.changes("I") for value in row.values()]
     assert changes[1:] == [
         (1 * HOUR, 1), (5 * HOUR, 2), (25 * HOUR + 1, 1), (29 * HOUR + 1, 0), (30 * HOUR, 1), (54 * HOUR + 1, 0),
@@ -68,14 +68,14 @@ CS, LAW = "http://cs.stanford.edu/x", "http://law.stanford.edu/y"
 
 
 def test_second_example_a_predicate_before_and_one_after_the_window(session: LocalSession) -> None:
-    """Only requests to the domain take part in a client's ten; of these the ones to the department are counted."""
+    """Only requests to the domain are among a client's ten; of these, requests to the department are counted."""
     session.execute(f"CREATE VIEW N AS {SECOND}")
     requests(
         session,
         *[(at, 1, STANFORD, CS) for at in (1, 2, 3)],
         *[(4, 2, STANFORD, CS), (5, 2, STANFORD, LAW)],
         *[(at, 1, STANFORD, LAW) for at in range(6, 13)],
-        # client 1 has ten requests at 12; others push none of them out
+        # client 1 has ten requests at 12; these others do not push any of them out
         *[(13, 1, "mit.edu", CS), (14, 2, STANFORD, CS)],
         *[(15, 1, STANFORD, LAW), (16, 1, STANFORD, CS), (17, 1, STANFORD, LAW)],
     )
@@ -94,8 +94,8 @@ Where T.client_id Between 1 And 1000"""
 
 @pytest.mark.parametrize("output", ["", "Istream"])
 def test_third_example_without_its_sample(session: LocalSession, output: str) -> None:
-    """The URLs of requests to sites of commerce, as they enter; a site that becomes one brings its earlier requests
-    (the window is Unbounded)."""
+    """The URLs of requests to commerce sites, as they enter. The earlier requests of a site enter when it becomes a
+    commerce site (the window is Unbounded)."""
     query = THIRD.replace(" Sample(10)", "").replace("T.URL", "Istream(T.URL)" if output else "T.URL")
     session.execute(f"CREATE QUERY Q AS {query}")
     names = ("domain", "type")
@@ -114,8 +114,8 @@ def test_third_example_without_its_sample(session: LocalSession, output: str) ->
 
 @pytest.mark.parametrize(("percent", "numbers"), [("100", range(1, 13)), ("50", [4, 5, 6, 8, 11, 12]), ("10", [11])])
 def test_third_example_with_its_sample(session: LocalSession, percent: str, numbers: list[int]) -> None:
-    """The join is sampled: all rows that come of one record are kept, or none. Which records are kept is a function of
-    their offsets (`tests/dsms/testing/test_sample.py`), so it is known for these twelve requests."""
+    """The join is sampled: of the rows that derive from one record, all are kept or none. Its offset decides
+    whether a record is kept (`tests/dsms/testing/test_sample.py`), so this is known for the twelve requests."""
     session.execute(f"CREATE QUERY Q AS {THIRD.replace('10', percent, 1)}")
     session.push("DomainSource", [{"domain": "shop.com", "type": "commerce", "ts": 0}])
     requests(session, *[(at, at, "shop.com", f"s{at}") for at in range(1, 13)])

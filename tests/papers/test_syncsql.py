@@ -25,7 +25,7 @@ where R.Temperature > 80"""
 
 
 def every(n: int) -> str:
-    """Example 10, for any n."""
+    """The view of example 10, for any n."""
     return f"""create STREAMED view Sync{n} As
 select C.Timepoint
 from ℜ(clockStr) C
@@ -153,7 +153,7 @@ def test_examples_8_and_9_figure_5(session: LocalSession) -> None:
 
 
 def ticks(session: LocalSession, points: str) -> list[int]:
-    """The instants at which a relation synchronised to these points changes, if its stream changes at each instant."""
+    """The instants at which a relation synchronised to `points` changes, if its stream changes at each instant."""
     session.execute(f"REGISTER SOURCE Tick (n INT) FROM tick; CREATE STREAM Ticks OVER Tick KEY NULL;"
                     f"T: select STREAMED n from R[{points}](Ticks)")  # fmt: skip
     push(session, "Tick", ", ".join(f"<{n}>{n}" for n in range(11)))
@@ -257,7 +257,7 @@ where R₂.ID = R₃.ID"""
 
 
 def test_example_16_a_join_of_synchronised_relations(session: LocalSession) -> None:
-    """At 2: S₂ to 2, S₃ to 0; at 3: S₂ to 2, S₃ to 3; at 4: S₂ to 4, S₃ to 3; at 6 all of both."""
+    """At 2 it joins S₂ up to 2 and S₃ up to 0; at 3, 2 and 3; at 4, 4 and 3; at 6, all of both."""
     session.execute(f"{every(2)} {every(3)} {TWO} Q: {EXAMPLE_16}")
     push(session, "A", OF_A)
     push(session, "B", OF_B)

@@ -12,9 +12,9 @@ from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SLACK = 6
-#: Turns of the stages (see `run`) in which they often wait, and then take several epochs at once.
+#: A schedule of the stages (see `run`) in which they often wait and then take the input of several epochs at once.
 TURNS = tuple(random.Random(5).choices((0, 0, 1, 2), k=60))
-#: For each run: the number of targets, the limits of the batches, the epoch of a crash, and the turns of the stages.
+#: For each run: the number of targets, the limits of the batches, the epoch of a crash, and the schedule of the stages.
 SETTINGS = [(2, (3,), None, ()), (3, (7, 1), 4, ()), (2, (5,), None, TURNS)]
 #: (instant, c, v) of each record of a partition, in log order.
 Rows = list[tuple[int, int, int]]

@@ -8,7 +8,7 @@ from functools import cache
 import duckdb
 import polars as pl
 
-#: The view by which the rows to insert are registered.
+#: The view under which the rows to insert are registered.
 _ROWS = "rows_to_insert"
 
 
@@ -18,14 +18,14 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def connection() -> duckdb.DuckDBPyConnection:
-    """A connection without the optimizer, which gives wrong answers at times. TEMP tables belong to one connection."""
+    """A connection without the optimizer, which sometimes gives wrong answers. TEMP tables belong to one connection."""
     cursor = _database().cursor()
     cursor.execute("PRAGMA disable_optimizer")
     return cursor
 
 
 def fill(engine: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[object]]) -> None:
-    """Replaces the rows of the table; they go in as columns, since one statement per row would take too long."""
+    """Replaces the rows of the table. They are inserted as columns, since one statement per row would take too long."""
     engine.execute(f"DELETE FROM {table}")
     if rows:
         frame = pl.DataFrame(list(map(tuple, rows)), orient="row", infer_schema_length=None)

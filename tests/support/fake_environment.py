@@ -1,4 +1,4 @@
-"""A fake of the environment of registration: topics are dicts of partitions and first offsets."""
+"""A fake of registration's environment: a topic is a dict of the first offset of each partition."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class FakeEnvironment:
 
     known: dict[str, dict[int, int]] = field(default_factory=dict)
     fragments: int = 1
-    #: The cluster that marks results.
+    #: The cluster whose mark result records have.
     marked_by: str | None = None
-    #: What sources over topics may lose, by topic.
+    #: By topic, warnings about records that sources may lose.
     warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What is left of topics: by topic, the first offset of each partition.
+    #: By topic, the first offset that each partition still has.
     earliest_known: dict[str, dict[int, int]] = field(default_factory=dict)
     limits: Limits = NO_LIMITS
     topic_rules: TopicRules = TopicRules()

@@ -1,4 +1,4 @@
-"""A coordinator in memory: it knows one source and one view, and remembers the requests it got."""
+"""A coordinator in memory: it knows one source and one view, and records the requests that it gets."""
 
 import threading
 from decimal import Decimal

@@ -21,7 +21,7 @@ def fed(
 ) -> LocalSession:  # fmt: skip
     """A session to which the records of source T were pushed, and that was advanced to the instant `end`.
 
-    The pieces have the given sizes, the last size first; what is left after them is pushed at once.
+    The pieces have the given sizes, the last size first; the remaining records are pushed at once.
     """
     session = LocalSession(partitions, batch)
     session.execute(statements)

@@ -1,4 +1,4 @@
-"""A small identity provider: whoever asks is signed in as ann, by the authorization code flow with PKCE."""
+"""A small identity provider: it signs every user in as ann, by the authorization code flow with PKCE."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _KEY = RSAKey.generate_key(2048, {"kid": "k1", "use": "sig", "alg": "RS256"})
 
 
 class IdentityProvider:
-    """Serves `/authorize`, `/token` and `/keys`. A code counts once, for the browser whose challenge it answers."""
+    """Serves `/authorize`, `/token` and `/keys`. A code is valid once, for the browser whose challenge it answers."""
 
     def __init__(self, role: str = "reader") -> None:
         self.refused: list[str] = []
-        #: What `/authorize` refuses with instead, if anything.
+        #: The error that `/authorize` returns instead of a code, if any.
         self.error = ""
         self._role = role
         self._codes: dict[str, dict[str, str]] = {}
@@ -64,7 +64,7 @@ class IdentityProvider:
         self.server.server_close()
 
     def settings(self, file: Path) -> Path:
-        """The file of issuers that names this one."""
+        """Writes the file of issuers, with this provider as the only issuer."""
         file.write_text(f"""
 [[issuer]]
 issuer = "{self.url}"
@@ -82,7 +82,7 @@ role = "{self._role}"
         return file
 
     def authorized(self, asked: dict[str, str]) -> str:
-        """Where the browser is sent back to."""
+        """The URL to which the browser is redirected, with a code or an error."""
         assert (asked["tenant"], asked["client_id"], asked["scope"]) == ("a", CLIENT, "openid")
         assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
         code = secrets.token_urlsafe(8)
@@ -91,7 +91,7 @@ role = "{self._role}"
         return f"{asked['redirect_uri']}?{urlencode({**given, 'state': asked['state']})}"
 
     def exchanged(self, form: dict[str, str]) -> tuple[int, dict[str, object]]:
-        """The token for a code."""
+        """The status and the document with which a code is exchanged for tokens, or refused."""
         asked = self._codes.pop(form["code"], None)
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")

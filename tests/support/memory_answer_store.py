@@ -17,7 +17,7 @@ class MemoryAnswerStore:
         self._lock = threading.Lock()
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
-        """Stores the entry of a new key; returns the entry of a key that is known, and leaves it as it is."""
+        """Stores the entry of a new key and returns None; for a known key, returns the stored entry."""
         with self._lock:
             if key in self.entries:
                 return self.entries[key]
@@ -27,7 +27,7 @@ class MemoryAnswerStore:
             return None
 
     def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False if the key has another entry, or none."""
+        """Replaces the entry `held`; False if the key has another entry or no entry."""
         with self._lock:
             if self.entries.get(key) != held:
                 return False

@@ -27,7 +27,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Advance:
-    """A promise in a log: nothing below `ts` comes any more."""
+    """A heartbeat in a log: no later record has an instant below `ts`."""
 
     ts: int
 
@@ -41,7 +41,7 @@ Event = Record | Advance | Bad
 
 
 def accept(events: Iterable[Event], slack: int) -> tuple[list[Record], list[int]]:
-    """The accepted records in log order, and the positions (among all records) of those that come too late."""
+    """The accepted records in log order, and the positions (among all records) of the late ones."""
     high, promised = None, None
     accepted: list[Record] = []
     late: list[int] = []
@@ -96,7 +96,7 @@ def bag(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
 
 
 def restamped(relations: Relations, keys: Sequence[str]) -> Relations:
-    """ℜ(V): the rows of V with TS, the instant since which the row of the key is this one, or the row is in V."""
+    """ℜ(V): the rows of V with TS, the instant at which the row of the key last changed or, without keys, entered."""
     since: dict[str, tuple[Row, int]] = {}
     rows_since: list[tuple[Row, int]] = []
     result: Relations = {}
@@ -140,5 +140,5 @@ def keyed_changes(relations: Relations, keys: Sequence[str]) -> list[Change]:
 
 
 def change_bag(changes: Iterable[Change]) -> Counter[str]:
-    """Changes as a multiset, since those of one instant come in any order."""
+    """Changes as a multiset, since changes of one instant come in any order."""
     return Counter(repr((op, sorted(row.items()), ts)) for op, row, ts in changes)

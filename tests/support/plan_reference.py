@@ -18,7 +18,7 @@ Tables = dict[str, list[Row]]
 
 
 def relation(node: logical.Node, tables: Tables) -> list[Row]:
-    """The rows of a plan. The keys of `tables` are names of streams; their rows are without TS, which is 0."""
+    """The rows of a plan. The keys of `tables` are names of streams; their rows lack TS, which is 0."""
     rows = _rows(node, tables)
     width = len(schema(node))
     assert all(len(row) == width for row in rows)

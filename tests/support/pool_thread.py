@@ -31,7 +31,7 @@ def on_pool_thread(work: Callable[[], T]) -> T:
             errors.append(error)
         return column
 
-    # two expressions of one selection are evaluated by the pool
+    # the pool evaluates two expressions of one selection
     both = pl.LazyFrame({"a": [0]}).select(pl.col("a").map_batches(call, return_dtype=pl.Int64), b=pl.col("a") + 1)
     asked = threading.Thread(target=lambda: both.collect(engine="in-memory"), daemon=True)
     asked.start()

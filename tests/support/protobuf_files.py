@@ -1,4 +1,4 @@
-"""Compiled files of Protobuf, as its compiler would make them of .proto files."""
+"""Compiled Protobuf files, as the compiler would make them from .proto files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-#: A field: its name, and its type: of Protobuf, or ".full.name" of a message or an enum ("enum.full.name").
+#: Types of fields by name: a type of Protobuf, ".full.name" of a message, or "enum.full.name" of an enum.
 Fields = dict[str, str]
 
 
@@ -20,7 +20,7 @@ def message(name: str, fields: Fields, *, nested: tuple[DescriptorProto, ...] = 
 
 
 def map_entry(name: str, key: str, value: str) -> DescriptorProto:
-    """The message that stands for the entries of a map; the field of the map is "repeated" of it."""
+    """The message type of a map's entries; the field of the map is "repeated" of this type."""
     made = message(name, {"key": key, "value": value})
     made.options.map_entry = True
     return made
@@ -32,7 +32,7 @@ def file(name: str, *messages: DescriptorProto, syntax: str = "proto3", **parts:
 
 
 def as_text(compiled: FileDescriptorProto) -> str:
-    """As registries keep it."""
+    """The base64 of a compiled file, as registries keep it."""
     return base64.b64encode(compiled.SerializeToString()).decode()
 
 
@@ -45,6 +45,6 @@ def _add(made: DescriptorProto, name: str, number: int, type_: str) -> None:
         field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, type_
     else:
         field.type = FieldDescriptorProto.Type.Value(f"TYPE_{type_.upper()}")
-    if label == "optional":  # its presence is known, as in "optional int32 a"
+    if label == "optional":  # a field with explicit presence, as in "optional int32 a"
         field.proto3_optional, field.oneof_index = True, len(made.oneof_decl)
         made.oneof_decl.add(name=f"_{name}")

@@ -1,4 +1,4 @@
-"""The executor's own code over logs in memory: dicts and loops take the place of Spark, Kafka and Redis."""
+"""The executor's own code over logs in memory: dicts and loops replace Spark, Kafka and Redis."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from operators.core.errors import DsmsError
 @dataclass
 class World:
     """Kafka and Redis in memory: logs by topic and partition, stored runs, result records by query (and partition, if
-    it chooses one), and dead letters."""
+    the query chooses partitions), and dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
     runs: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class World:
     frames: Path | None = None
     #: The most bytes that a task sends to the driver.
     most_to_driver: int | None = None
-    #: The shed log, and the ends of the logs when its owner began.
+    #: The shed log, and the ends of the logs when the current owner of the fragment began.
     sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
     floor: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -67,10 +67,10 @@ class World:
         """The results that are not empty."""
         return {log: rows for log, rows in self.results.items() if rows}
 
-    # the reader of slices
+    # the methods of a reader of slices
 
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
-        """The slices of the logs, in pieces."""
+        """Reads slices of the logs, in pieces."""
         for request in requests:
             at = request.slice
             pieces = _pieces(self.logs[at.topic][at.partition][at.start : at.end])
@@ -78,7 +78,7 @@ class World:
             yield request, SliceRead(intake.admitted(), intake.work(len(at.lanes)))
 
     def values(self, at: Slice, offsets: set[int]) -> dict[int, object]:
-        """The values of records."""
+        """The values of the records at some offsets."""
         return {offset: self.logs[at.topic][at.partition][offset].value() for offset in offsets}
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
@@ -100,13 +100,13 @@ class MemoryRuns:
         return self.runs[name]
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Stores them at once."""
+        """Stores the runs immediately."""
         self.runs.update(runs)
         return lambda: None
 
 
 def _pieces(messages: list[Message]) -> Iterator[MessagePiece]:
-    """Pieces that grow, so that some are single records; at least one."""
+    """At least one piece; pieces grow, so that some are single records."""
     at = 0
     while True:
         size = at + 1
@@ -125,7 +125,7 @@ def epoch(  # noqa: PLR0913 what may differ between two epochs
     world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None, *,
     results: ResultEncoding | None = None, store: RunStore | None = None,
 ) -> Epoch:  # fmt: skip
-    """One epoch: plan it, read it, exchange it, compute it, put it together. `reads` are the lanes that read."""
+    """Plans, reads, exchanges, computes and assembles one epoch. `reads` are the lanes that read records."""
     routed = sent(world, revision, limit, tasks, reads)
     world.epochs += 1
     targets = revision.plan.partitions
@@ -142,7 +142,7 @@ def epoch(  # noqa: PLR0913 what may differ between two epochs
 def sent(
     world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None
 ) -> list[pa.RecordBatch]:  # fmt: skip
-    """What the source stage of an epoch sends."""
+    """The messages that the source stage of an epoch sends."""
     lanes, targets = revision.lanes, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
@@ -160,7 +160,7 @@ def sent(
 
 
 def exchanged(task: TargetTask, routed: list[pa.RecordBatch], targets: int) -> list[pa.RecordBatch]:
-    """What the targets make of the messages that come to them, in an order of their own."""
+    """The messages that the targets make of those sent to them; the targets run in reverse order."""
     made = []
     for target in reversed(range(targets)):
         mine = [batch.filter(pc.equal(batch.column("target"), pa.scalar(target, pa.int32()))) for batch in routed]
@@ -170,7 +170,7 @@ def exchanged(task: TargetTask, routed: list[pa.RecordBatch], targets: int) -> l
 
 
 def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None:
-    """Appends what the epoch's transaction would commit."""
+    """Appends the records that the epoch's transaction would commit."""
     assert done.failures == {}
     if plan is not None:
         world.published = with_replaced_queries(world.published, plan)
@@ -191,7 +191,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
 
 
 def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
-    """What each stage takes from its queue: nothing, some segments, or all with what arrives."""
+    """How many segments each stage takes from its queue: nothing, some, or all with what arrives."""
     taken, queues = {}, revision.manifest.lanes[lane].queues
     for stage in range(1, revision.lanes[lane].flow.stages + 1):
         waiting = len(queues[stage].segments) if stage in queues else 0
@@ -208,9 +208,10 @@ def run(  # noqa: PLR0913 what may differ between two runs
 ) -> World:  # fmt: skip
     """Runs epochs until everything is read.
 
-    At epoch `crash_at` the transaction commits, but its manifest is lost with half of those before: the executor
-    continues from an old manifest, in other batches. `then` is (epoch, catalog): another catalog from that epoch on.
-    `schedule` says what the stages take in the first epochs. `rates` are the wanted rates of shedding, used in turn.
+    At epoch `crash_at` the transaction commits, but its manifest and half of the earlier ones are lost: the executor
+    continues from an old manifest, in other batches. `then` is (epoch, catalog): from that epoch on, the other catalog
+    is run. `schedule` determines what the stages take in the first epochs. `rates` are the wanted rates of shedding,
+    used in turn.
     """
     turns = iter(schedule or ())
     revision = start(catalog, targets, fragment)

@@ -1,4 +1,4 @@
-"""Fragments that run a query together, over logs in memory: each is an executor of its own, and links are logs."""
+"""Fragments that run the shards of a query, over logs in memory: each has its own executor, and links are logs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Services:
     results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
     dead: list = field(default_factory=list)
     progress: dict[bytes, bytes] = field(default_factory=dict)
-    #: Which progress records, of the results in the order of their keys, are covered by records of somebody else
-    #: whenever a fragment begins, so the results themselves tell how far they are.
+    #: For each progress record of a result, in the order of keys: whether a record of another writer covers it whenever
+    #: a fragment begins. The fragment then finds its progress in the result itself.
     covered: Sequence[bool] = ()
 
     def published(self, plan: FragmentPlan) -> Published:
-        """What a fragment learns that begins to run a plan."""
+        """The published progress as a fragment reads it when it begins to run a plan."""
         results = sorted(key for key in self.progress if not key.startswith(b"dead/"))
         gone = {key for key, covered in zip(results, self.covered, strict=False) if covered}
         known = {key: value for key, value in self.progress.items() if key not in gone}
@@ -50,8 +50,7 @@ class Services:
         return published_in_partitions({entry.key: entry.content for entry in entries}, places, told)
 
     def _last_instant(self, place: str) -> int | None:
-        """The instant of the last record of a result partition, or that below which the last one of a link promises
-        that nothing follows."""
+        """The instant of the last record of a result partition; for a link, the instant before its last heartbeat."""
         topic, _, partition = place.partition("/")
         if topic in self.logs:
             beats = [dict(message.headers()).get(HEARTBEAT_HEADER) for message in self.logs[topic][int(partition)]]
@@ -60,7 +59,7 @@ class Services:
         return max((int(dict(headers)[TS_HEADER]) for _, _, headers in rows), default=None)
 
     def commit(self, done: Epoch, published: Published) -> None:
-        """What an epoch's transaction writes."""
+        """Writes the records of an epoch's transaction."""
         for written in done.written:
             output = next(iter(written.outputs.values()))
             for columns in result_records(written):
@@ -95,7 +94,7 @@ def _split(records: Records, output: Output | None) -> Iterator[tuple[int, tuple
 
 @dataclass
 class Member:
-    """A fragment of a cluster: its plan, its state, and what it knows to be published."""
+    """A fragment of a cluster: its plan, its state, and the progress that it knows to be published."""
 
     plan: FragmentPlan
     services: Services
@@ -109,7 +108,7 @@ class Member:
         self.recover()
 
     def turn(self, limit: int, tasks: int) -> bool:
-        """One epoch; returns whether it did anything."""
+        """Runs one epoch; returns whether it did anything."""
         manifest = self.history[-1] if self.history else Manifest(targets=self.targets)
         self.revision = revised(self.plan, manifest, (), self.revision)
         done = epoch(self.world, self.revision, limit, tasks)
@@ -124,22 +123,24 @@ class Member:
         return True
 
     def crash(self) -> None:
-        """Goes on from an earlier manifest."""
+        """Continues from an earlier manifest."""
         self.history, self.revision = self.history[: len(self.history) // 2], None
         self.recover()
 
     def recover(self) -> None:
-        """Reads what is published."""
+        """Reads the published progress."""
         self.world.published = self.services.published(self.plan)
 
 
-#: A turn of a fragment: which one, the most records that it reads, and whether it crashes afterwards.
+#: A turn of a fragment: its number, the most records that it reads, and whether it crashes afterwards.
 Turn = tuple[int, int, bool]
 
 
 def run_shares(services: Services, catalogs: Sequence[Catalog], targets: int, turns: Sequence[Turn]) -> Services:
-    """Runs all fragments of a catalog for as many turns as are left when these are dealt out to the catalogs, and those
-    of the last one until everything is read. From one catalog to the next all fragments start anew."""
+    """Runs all fragments of each catalog in turn, and those of the last catalog until everything is read.
+
+    The turns are divided equally among the catalogs. With each catalog, all fragments start again.
+    """
     each = len(turns) // len(catalogs)
     for number, catalog in enumerate(catalogs):
         plans = [plan_fragment(catalog, targets, fragment=name) for name in fragments_of(catalog, 1)]

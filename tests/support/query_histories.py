@@ -15,7 +15,7 @@ REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT, i INT) FROM e SLACK 1; CREATE S
 CREATE STREAMED VIEW Sync2 AS SELECT Timepoint FROM clockStr WHERE Timepoint MOD 2 = 0;
 CREATE STREAMED VIEW Sync4 AS SELECT Timepoint FROM clockStr WHERE Timepoint MOD 4 = 0;
 """
-#: What a query published: its changes and its dead letters.
+#: The published changes and the dead letters of a query.
 Published = list[list[object]]
 END = 20
 
@@ -56,10 +56,10 @@ def histories(choices: Iterable[Hashable]) -> st.SearchStrategy[list[object]]:
 def play(
     session: LocalSession, steps: Iterable[object], statement: Callable[[Hashable, str], str], only: str | None = None
 ) -> dict[str, Published]:
-    """What each query, by name, had published when it was dropped, or at the end.
+    """By name, what each query had published when it was dropped, or at the end.
 
     `statement(kind, name)` gives the statement that creates a query; the name contains the number of the step. With
-    `only`, no other query than the one of this name is created.
+    `only`, just the query of this name is created.
     """
     published: dict[str, Published] = {}
     running: dict[Hashable, str] = {}

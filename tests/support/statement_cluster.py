@@ -28,8 +28,8 @@ CREATE VIEW base AS SELECT k, v FROM R(S); CREATE QUERY q AS SELECT k, v FROM R(
 
 
 class MemoryChangeLog:
-    """The log of a catalog in memory. `outcome` is how the next write fails, if it does: its change is in the log then
-    ("kept"), or is not ("lost")."""
+    """The log of a catalog in memory. With an `outcome` the next write fails, after its change was logged ("kept") or
+    before ("lost")."""
 
     def __init__(self) -> None:
         self.catalog, self.events = Catalog(), list[Event]()
@@ -87,7 +87,7 @@ class MemoryChangeLog:
 
 
 class MemoryTopics:
-    """The names of the topics that were asked for, and of those that were deleted."""
+    """Records the names of the topics that were created and of those that were deleted."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -116,7 +116,7 @@ class MemoryTopics:
 
 
 class MemoryLogEnds:
-    """What is published of queries, by id."""
+    """The instants up to which queries are published, by id."""
 
     def __init__(self) -> None:
         self.instants: dict[str, int] = {}
@@ -132,7 +132,7 @@ class MemoryLogEnds:
 
 
 class MemoryTables:
-    """Statements about rows that were run."""
+    """Records the statements about rows that were run."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -145,13 +145,13 @@ class MemoryTables:
 
 
 class StatementCluster:
-    """One executor that follows the catalog at once; with `stuck_at` it stays at that version."""
+    """A coordinator with one executor, which follows the catalog immediately, or stays at version `stuck_at`."""
 
     def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
         self.log, self.tables = MemoryChangeLog(), MemoryTables()
         self.topics, self.topics_being_deleted, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
         self.stuck_at: int | None = None
-        #: What the executor reports of its queries.
+        #: The status of each query that the executor reports.
         self.lanes: dict[str, QueryStatus] = {}
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
         self.context = StatementContext(
@@ -172,11 +172,11 @@ class StatementCluster:
         return self.runner.execute(sql, caller)
 
     def start(self, sql: str) -> Background:
-        """Statements that run in the background."""
+        """Runs statements in the background."""
         return Background(lambda: self.execute(sql))
 
     def await_gone(self, name: str) -> None:
-        """Returns when the catalog has no such object any more."""
+        """Waits until the catalog has no object of this name."""
         assert wait_until(lambda: self.store.catalog.get(name) is None, 10, pause_s=0.005)
 
     def query(self, name: str) -> Query:
@@ -202,7 +202,7 @@ class StatementCluster:
 
     @contextmanager
     def executor_stuck(self) -> Iterator[None]:
-        """While it lasts, the executor does not come to later versions of the catalog."""
+        """While the block runs, the executor does not follow to later versions of the catalog."""
         before = self.stuck_at
         self.stuck_at = self.store.catalog.version if before is None else before
         try:
@@ -212,7 +212,7 @@ class StatementCluster:
 
     @contextmanager
     def waiting_for_executors(self, sql: str) -> Iterator[Background]:
-        """A statement that runs in the background and waits for the executor as long as this lasts."""
+        """A statement that runs in the background, and waits for the executor while the block runs."""
         with self.executor_stuck():
             version = self.store.catalog.version
             statement = self.start(sql)
@@ -222,7 +222,7 @@ class StatementCluster:
 
 
 class Background:
-    """A call in a thread of its own, and how it ends."""
+    """A call in a thread of its own, with its result or error."""
 
     def __init__(self, call: Callable[[], list[StatementResult]]) -> None:
         self._call, self._results = call, list[StatementResult]()
@@ -235,7 +235,7 @@ class Background:
         return self._thread.is_alive()
 
     def result(self) -> list[StatementResult]:
-        """What the call gives or raises, once it has ended."""
+        """Waits until the call has ended; returns its result or raises its error."""
         self._thread.join(20)
         assert not self.running
         if self._error is not None:

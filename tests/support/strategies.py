@@ -13,11 +13,11 @@ from tests.support.oracle import Advance, Bad, Event, Record, Row
 
 
 def examples(count: int) -> int:
-    """`count` examples for a profile of 30, and in proportion to the examples of other profiles."""
+    """`count` examples if the profile has 30, and in proportion for other profiles."""
     return max(1, count * settings().max_examples // 30)
 
 
-#: Above every instant in a history.
+#: An instant above every instant of a history.
 END = 20
 INSTANTS = st.integers(0, 14)
 _DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
@@ -34,7 +34,7 @@ KEYS: list[tuple[str, ...]] = [("k",), ("s",), ("k", "b"), ()]
 
 @dataclass(frozen=True)
 class SourceShape:
-    """How a source is declared: which columns may be NULL, its key, and where instant and operation stand."""
+    """The declaration of a source: nullable columns, key, slack, and where a record has its instant and operation."""
 
     nullable: frozenset[str]
     keys: tuple[str, ...]
@@ -44,7 +44,7 @@ class SourceShape:
 
     @property
     def schema(self) -> pa.Schema:
-        """The relation of the stream: the declared columns and TS."""
+        """The schema of the stream's relation: the declared columns and TS."""
         fields = [pa.field(name, kind, name in self.nullable) for name, (_, kind, _) in COLUMNS.items()]
         return pa.schema([*fields, pa.field("TS", pa.int64(), nullable=False)])
 
@@ -65,7 +65,7 @@ class SourceShape:
 
 @dataclass(frozen=True)
 class History:
-    """A source and what its log holds: for each event what the oracle sees, and the dict that is pushed."""
+    """A source and its log: each event as the oracle sees it, and the dict that is pushed, None for a heartbeat."""
 
     shape: SourceShape
     events: tuple[tuple[Event, Row | None], ...]
@@ -77,13 +77,13 @@ class History:
 
     @property
     def pushed(self) -> list[Row]:
-        """The records in log order, promises left out."""
+        """The records in log order, without heartbeats."""
         return [record for _, record in self.events if record is not None]
 
 
 @st.composite
 def shapes(draw: st.DrawFn) -> SourceShape:
-    """Any declaration."""
+    """Any declaration of a source."""
     return SourceShape(
         draw(st.frozensets(st.sampled_from(list(COLUMNS)))),
         draw(st.sampled_from(KEYS)),
@@ -123,7 +123,7 @@ def records(draw: st.DrawFn, shape: SourceShape) -> tuple[Event, Row]:
 
 @st.composite
 def histories(draw: st.DrawFn, *, advances: bool = True, max_size: int = 16) -> History:
-    """Any log: disorder within the slack and beyond, equal instants, NULLs, deletions, bad records and heartbeats."""
+    """Any log: disorder within and beyond the slack, equal instants, NULLs, deletions, bad records and heartbeats."""
     shape = draw(shapes())
     record = records(shape)
     promise = INSTANTS.map(lambda ts: (Advance(ts), None))

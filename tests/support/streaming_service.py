@@ -44,7 +44,7 @@ def record(place: tuple[int, int], key: bytes | None, value: bytes | None, *head
 
 @dataclass
 class MemoryLog:
-    """Topics in memory; None stands at an offset that a transaction marker takes up."""
+    """Topics in memory; None is at the offset of a transaction marker."""
 
     logs: dict[tuple[str, int], list[Message | None]] = field(default_factory=dict)
     reads: int = 0
@@ -76,7 +76,7 @@ class MemoryLog:
 
 
 class FakeOutlet:
-    """Feeds over a log in memory. Published records are noted; `covers` are the answers to questions about coverage."""
+    """Feeds over a log in memory. Keeps published records; `covers` are the answers to questions about coverage."""
 
     def __init__(self, settings: FeedSettings) -> None:
         self.log, self.results = MemoryLog(), {"hot": HOT}

@@ -97,7 +97,7 @@ def test_covariances_and_means_of_pairs_are_exact(x, y, data) -> None:
 
 
 def test_sums_of_short_pairs_are_stored_as_before() -> None:
-    """Their state has no new version, so its columns keep names and order."""
+    """Their stored state has no new version, so its columns must keep their names and order."""
     parts = AGGREGATES["covar_pop"].method.parts(Use(("x", "y"), (pa.int32(), pa.int16()), pa.float64()))
     sums = [f"sum of {each} (x,y)" for each in ("x", "y", "x*x", "x*y", "y*y")]
     assert [part.name for part in parts] == ["count(x,y)", *sums] and not any(part.version for part in parts)

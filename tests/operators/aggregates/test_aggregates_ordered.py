@@ -1,4 +1,4 @@
-"""Aggregates that depend on an order of the rows, against the bag of rows in the order of arrival, in plain Python."""
+"""Aggregates that depend on an order of the rows, compared with plain Python over the rows in the order of arrival."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.operators.group_histories import (
 from tests.support.strategies import examples
 
 BY_Y, BY_Y_DOWN = (SortKey("y"),), (SortKey("y", descending=True),)
-#: The columns a history has here: all that the operator is given, so that equal rows are equal for it too.
+#: The columns of the histories: the operator gets all of them, so that it takes equal rows as equal.
 NAMES = ["k", "x", "y", "s", "p"]
 NARROW = pa.schema([SCHEMA.field(name) for name in NAMES])
 
@@ -136,8 +136,10 @@ def check(case: str, events, cuts, seed, keys, append_only=False) -> None:
 
 
 def consolidated(delta: Delta) -> list:
-    """The changes in log order, each of one row, without those that cancel within an instant; equal rows that are only
-    inserted keep their orders."""
+    """The changes in log order, each of one row, without those that cancel within an instant.
+
+    Equal rows that are only inserted keep their orders.
+    """
     grouped = defaultdict(list)
     for row in delta.frame.rows():
         grouped[(row[:-4], row[-4])].append((row[-2], row[-1]))

@@ -1,4 +1,4 @@
-"""Clustered, Referenced, Living and Forget against plain loops, for any cutting into steps."""
+"""Clustered, Referenced, Living and Forget, compared with plain loops, for any division into steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def moves(cuts: list[int]) -> list[Move]:
 
 
 def lives(records: Records, within: int) -> tuple[list[int], int]:
-    """The positions of the admitted records, and the greatest distance among them."""
+    """The positions of the admitted records, and the greatest distance between successive ones of a value."""
     last, kept, worst = dict[int, int](), [], 0
     for at, (value, ts) in enumerate(records):
         if value is not None:

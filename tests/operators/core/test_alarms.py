@@ -1,4 +1,4 @@
-"""Alarms count each record once, keep few places apart, and any bytes decode to a value or are broken."""
+"""Alarms count each record once, and are kept for a limited number of places; any bytes are a value or broken."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ BLOB = frame_to_ipc(FRAME)
 
 @given(st.data())
 def test_any_bytes_are_a_frame_or_broken(data: st.DataObject) -> None:
-    """Also those that differ from a frame in a few places: Polars alone panics at some of them."""
+    """Also bytes that differ from those of a frame in a few places; Polars itself panics at some of them."""
     changed = bytearray(BLOB[: data.draw(st.integers(0, len(BLOB)))])
     if changed:
         places = st.tuples(st.integers(0, len(changed) - 1), st.integers(0, 255))

@@ -12,12 +12,12 @@ from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import BEGINNING
 
 INSTANTS = st.lists(st.integers(-5, 30), max_size=20)
-#: (offset, time) of promises.
+#: (offset, time) of heartbeats.
 BEATS = st.lists(st.tuples(st.integers(0, 20), st.integers(-5, 30)), max_size=4).map(sorted)
 
 
 def by_definition(instants, slack, beats):
-    """For each record whether it is late, and the frontier after all."""
+    """For each record whether it is late, and the frontier after all records."""
     accepted: list[int] = []
     late = []
     for offset, ts in enumerate(instants):

@@ -1,4 +1,4 @@
-"""Frames as Arrow IPC streams: pyarrow and Polars read what was written, whatever the types."""
+"""Frames as Arrow IPC streams: pyarrow and Polars read what was written, for all types."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal

@@ -26,7 +26,7 @@ from operators.windows.time_window import TimeWindow
 A, B, C = (Column(name, pa.int64()) for name in "abc")
 SCHEMA = pa.schema([(name, pa.int64()) for name in "abc"])
 TWO = Literal(2, pa.int64())
-#: Operators, and what they give beside the columns that they are given.
+#: Operators, each with the columns that it adds to those of its input.
 OPERATORS = {
     "Filter": (Filter(call("greater", A, TWO)), ()),
     "Filter in fault": (Filter(call("equal", call("divide", TWO, A), TWO)), ()),

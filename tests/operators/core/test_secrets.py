@@ -1,4 +1,4 @@
-"""Secrets by reference: where values come from, and what is refused because it holds one."""
+"""Secrets by reference: where their values come from, and which texts are refused because they contain a secret."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every function of the registry with the largest arguments, evaluated under a limit of memory; run as a module.
 
-It prints a line for each expression, `name seconds`, and nothing else; an expression that ends the process has none.
-The limit is on resident memory: how much address space allocators reserve depends on the machine.
+It prints only a line for each expression, `name seconds`; an expression that ends the process has no line. The limit is
+on resident memory, because the address space that allocators reserve depends on the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 from operators.core.errors import UserError
 from operators.expressions import FUNCTIONS, Call, Column, Expression, Literal, call, cast, evaluate
 
-#: The rows of a batch, in each of which the largest texts have a million bytes.
+#: The number of rows of a batch; the largest texts of a row have a million bytes.
 ROWS = 3
 LONG = "x" * 1_000_000
 _TEXT, _WHOLE = pa.string(), pa.int64()
@@ -55,7 +55,7 @@ _COLUMNS: dict[str, tuple[pa.DataType, object]] = {
 
 
 def expressions() -> Iterator[tuple[str, Expression]]:
-    """For each function the first calls that it takes, with columns before constants; then calls of calls."""
+    """For each function the first calls that it accepts, with columns before constants; then nested calls."""
     columns: list[Expression] = [Column(name, type_) for name, (type_, _) in _COLUMNS.items()]
     marks = {"to_json": "t", "json_array": "tt", "json_object": "tt"}
     long, part = columns[0], columns[2]
@@ -98,7 +98,7 @@ def _call(name: str, arguments: tuple[Expression, ...]) -> Call | None:
 
 
 def main() -> None:
-    """Evaluates all of them, and after each one an honest expression; fails when memory passed the limit in bytes."""
+    """Evaluates all expressions, each followed by an ordinary one; fails if memory exceeds the limit, in bytes."""
     limit = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (6 * limit,) * 2)  # so that a fault ends this process, not the machine
     frame = pl.DataFrame(
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def resident() -> int:
-    """The most memory that this process has held, in bytes."""
+    """The peak of the resident memory of this process, in bytes."""
     status = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert status is not None
     return int(status[1]) << 10

@@ -85,7 +85,7 @@ NUMBERS = [
     ("ISNAN(f)", False),
     ("r + r", 3.0),
     ("XOR(5, 3)", 6),
-    # what plans compute for sketches
+    # functions that plans call for sketches
     ("DISTINCT_COUPON(1, NULL, 'a')", None),
     ("DISTINCT_COUPON(1, 'a') < 33", True),
     ("DISTINCT_ESTIMATE(64, 0)", 0),

@@ -40,14 +40,14 @@ COLUMNS = {f"c{at}": type_ for at, type_ in enumerate(VALUES)}
 FRAME = pl.DataFrame([pl.Series(name, VALUES[type_], polars_type(type_)) for name, type_ in COLUMNS.items()])
 CONSTANTS = [Literal(None, pa.null()), Literal(2, pa.int32()), Literal(-1, pa.int64()), Literal("a", pa.string())]
 ARGUMENTS: list[Expression] = [*(Column(name, type_) for name, type_ in COLUMNS.items()), *CONSTANTS]
-#: Their first argument is not the user's: it says how the others are written.
+#: Functions whose first argument is not written by the user: it determines how the others are encoded.
 BUILDERS = {"to_json", "json_array", "json_object"}
-#: Of the calls with three arguments every so many.
+#: Of the calls with three arguments, only every 23rd is tested.
 _EVERY = 23
 
 
 def calls(name: str) -> list[Expression]:
-    """The calls of a function that are not refused and have a type."""
+    """The calls of a function that are accepted and have a type."""
     triples = list(product(ARGUMENTS, repeat=3))[::_EVERY]
     found = []
     for arguments in [*product(ARGUMENTS), *product(ARGUMENTS, repeat=2), *triples]:

@@ -128,7 +128,7 @@ TREES = st.one_of(INTEGERS, FLOATS, TEXTS, BOOLEANS)
 
 
 def duckdb_sql(node: Expression) -> str:
-    """The tree as SQL for DuckDB, with a cast to the type of every node, and DuckDB's own name for integer division."""
+    """The tree as SQL for DuckDB, with a cast to the type of every node, and DuckDB's operator for integer division."""
     if not isinstance(node, Call):
         return f"CAST({to_sql(node)} AS {duckdb_type(node.type)})"
     arguments = [duckdb_sql(argument) for argument in node.arguments]
@@ -165,8 +165,10 @@ FAULT = object()
 
 
 def oracle(node, row):
-    """DuckDB's value for one row, or FAULT if it raises. DuckDB chooses which operands it evaluates; faults are masked
-    by the law."""
+    """DuckDB's value for one row, or FAULT if it raises.
+
+    DuckDB chooses which operands it evaluates, so `lawful` decides which faults are masked.
+    """
     types = ", ".join(f"CAST(${name} AS {duckdb_type(type_)}) AS {name}" for name, type_ in COLUMNS.items())
     try:
         return CONNECTION.execute(f"SELECT {duckdb_sql(node)} FROM (SELECT {types})", row).fetchone()[0]
@@ -175,8 +177,8 @@ def oracle(node, row):
 
 
 def lawful(node, row):
-    """The law itself, over DuckDB's value of each single function: operands are evaluated first, and the fault of an
-    operand is masked if the others decide the value."""
+    """The value or FAULT by the law, from DuckDB's values of single functions: operands are evaluated first, and the
+    fault of an operand is masked if the others decide the value."""
     if not isinstance(node, Call):
         return oracle(node, row)
     return LAZY.get(node.function, eager)(node, row)

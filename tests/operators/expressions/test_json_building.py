@@ -1,4 +1,4 @@
-"""JSON that is built from values, against DuckDB and Python's reader."""
+"""JSON that is built from values, compared with DuckDB and Python's reader."""
 
 from __future__ import annotations
 

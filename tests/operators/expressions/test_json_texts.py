@@ -1,4 +1,4 @@
-"""JSON that others wrote: escapes that are no characters and numbers that no DOUBLE holds, against DuckDB."""
+"""JSON of other writers: escapes that are not characters and numbers outside DOUBLE, compared with DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Division does not depend on what else is in the batch."""
+"""A quotient does not depend on the other rows of the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times moved by multiples of intervals, the time between them, and time zones: DuckDB's values."""
+"""Times plus multiples of intervals, the time between them, and time zones, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsms.sql.binder.scope import Scope
 from operators.expressions import evaluate
 from tests.support.strategies import examples
 
-#: Times at which clocks of some of the zones change, and any others.
+#: Times at which the clocks of some of the zones change; TIMES are near these, or any.
 CHANGES = ["2024-03-31 01:00", "2024-10-27 01:00", "2024-03-10 07:00", "2024-11-03 06:00", "2011-12-30 10:00"]
 TIMES = st.one_of(
     st.datetimes(datetime.fromisoformat("1975-01-01"), datetime.fromisoformat("2035-01-01")),

@@ -1,4 +1,4 @@
-"""No expression makes a value above the bound, whatever its arguments are: the row is in fault before it is made."""
+"""No expression creates a value above the bound, for any arguments: the row is in fault before the value exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from operators.expressions.value_sizes import GROWTH
 
 TEXT, WHOLE = pa.string(), pa.int64()
 A, B, N, L = Column("a", TEXT), Column("b", TEXT), Column("n", WHOLE), Column("l", pa.list_(TEXT))
-#: Calls that give numbers, times or one of their arguments, for which no arguments are drawn.
+#: Functions that `hostile` does not call: they return numbers, times or one of their arguments.
 _PLAIN = {"add_intervals", "case", "date_diff", "date_trunc", "extract", "field", "in_zone", "near_value", "widen"}
 MEMORY = 768 << 20
 
@@ -30,7 +30,7 @@ def literal(value: object, kind: pa.DataType = TEXT) -> Literal:
 
 
 def rows(a: str, b: str, n: int = 0, items: tuple[str, ...] = ()) -> pl.DataFrame:
-    """A row of short values, and one of these."""
+    """A row of short values, and a row of the given ones."""
     return pl.DataFrame({"a": ["k", a], "b": ["v", b], "n": [1, n], "l": [["i"], list(items)]})
 
 
@@ -164,7 +164,7 @@ def test_a_pattern_of_a_row_is_bounded_for_it_is_compiled() -> None:
     ids=lambda search: str(search)[:150],
 )
 def test_a_text_that_is_too_long_for_a_costly_pattern_is_a_fault(search: Expression) -> None:
-    """Each of them takes 5 to 20 s for a text of a million bytes."""
+    """Without the fault, each search would take 5 to 20 s for a text of a million bytes."""
     began = time.process_time()
     values, faults = evaluate(rows("xa" * 500_000, "[ab]*a[ab]{900}c"), {"it": search})
     assert faults[0] is None and "text too long for a pattern this expensive" in str(faults[1])
@@ -214,7 +214,7 @@ def test_constants_have_the_bound_that_planning_gives() -> None:
 def test_every_function_with_the_largest_arguments_stays_within_limits_of_memory_and_time() -> None:
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     command = [sys.executable, "-m", "tests.operators.expressions.hostile", str(MEMORY)]
-    # a panic that runs out of memory while it prints a backtrace waits for itself for ever
+    # a panic that runs out of memory while it prints a backtrace deadlocks
     quiet = os.environ | {"RUST_BACKTRACE": "0"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=quiet)
     assert done.returncode == 0, (time.monotonic() - began, done.stdout[-200:], done.stderr[-1_000:])
@@ -240,6 +240,6 @@ EMPTY = pl.DataFrame(schema={"a": pl.String, "b": pl.String, "n": pl.Int64, "l":
     ids=lambda expression: str(expression)[:50],
 )
 def test_a_batch_without_rows_has_no_values(expression: Expression) -> None:
-    """A constant beside no rows has one value, which is that of none of them."""
+    """Over no rows, a constant is still one value, which must not become a row."""
     values, faults = evaluate(EMPTY, {"it": expression})
     assert (values.height, len(faults)) == (0, 0)

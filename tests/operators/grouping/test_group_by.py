@@ -126,7 +126,7 @@ HOLISTIC = [
 
 
 def check(events, cuts, seed, keys, calls, append_only=False) -> None:
-    """Asserts that the result is DuckDB's at every instant, and the output that of one move with shuffled rows."""
+    """Asserts that the relation is DuckDB's at every instant, and the output that of one move with shuffled rows."""
     changes = changes_of(events)
     aggregates = tuple(aggregate(sql, f"a{number}") for number, sql in enumerate(calls))
     group = GroupBy(keys, aggregates, SCHEMA, append_only=append_only)

@@ -19,7 +19,7 @@ from operators.grouping.group_by import GroupBy
 from operators.user_aggregates.definition import Definition
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64())])
-#: Sums of squares of small whole numbers are exact, so both ways to compute a variance give the same.
+#: Sums of squares of small integers are exact, so both ways to compute a variance give the same value.
 VARIANCE = """
 CREATE AGGREGATE spread(x BIGINT): DOUBLE {
   TABLE state(n BIGINT, s BIGINT, q BIGINT);
@@ -31,7 +31,7 @@ CREATE AGGREGATE spread(x BIGINT): DOUBLE {
   EXPIRE: { UPDATE state SET n = n - 1, s = s - x, q = q - x * x WHERE x IS NOT NULL; }
 }
 """
-#: The rows of a group in a table of its own, found by an index: how many distinct values there are.
+#: The number of distinct values; each group has a table of its values, which are found by an index.
 DISTINCT = """
 CREATE AGGREGATE kinds(x BIGINT): BIGINT {
   TABLE seen(value BIGINT, copies BIGINT);
@@ -71,7 +71,7 @@ def built_in(name: str) -> Aggregate:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, dict[str, object], int]]:
-    """Insertions, and retractions of rows that are there."""
+    """Insertions, and retractions of present rows."""
     changes: list[tuple[str, dict[str, object], int]] = []
     present: list[dict[str, object]] = []
     at = 0
@@ -91,8 +91,10 @@ def histories(draw: st.DrawFn) -> list[tuple[str, dict[str, object], int]]:
 def changes_of(
     aggregate: Aggregate, keys: tuple[str, ...], changes: list[tuple[str, dict[str, object], int]], cuts: list[int]
 ) -> list[tuple[object, ...]]:
-    """The changes of the groups: the key, the value, the instant and the weight. A count of no rows is taken for none:
-    nothing is called for a group without rows."""
+    """The changes of the groups: the key, the value, the instant and the weight.
+
+    NULL is replaced by 0 for counts: of a group without rows, the built-in count is 0, but no body is called.
+    """
     none = 0.0 if aggregate.function.startswith("count") else -999.0
     operator = GroupBy(keys, (aggregate,), SCHEMA, append_only=all(sign == "+" for sign, _, _ in changes))
     traces, start, deltas = operator.traces(), BEGINNING, []
@@ -124,7 +126,7 @@ def test_what_has_an_inverse_follows_changes_and_what_has_none_is_run_again() ->
 
 @pytest.mark.parametrize("name", ["avg", "min", "var_pop", "count_distinct"])
 def test_a_long_history_in_steps_of_one_instant(name: str) -> None:
-    """Each row leaves seven instants after it came."""
+    """Each row leaves seven instants after it has entered."""
     changes: list[tuple[str, dict[str, object], int]] = []
     for at in range(50):
         changes += [("-", {"k": "abc"[(at - 7) % 3], "x": (at - 7) * 5 % 4}, at)] if at >= 7 else []

@@ -1,4 +1,4 @@
-"""AsofJoin: at every instant each row is joined with its nearest partner, whatever the steps are."""
+"""AsofJoin: at every instant each row is joined with its nearest partner, for any steps."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def constant_hash(frame: pl.DataFrame) -> pl.Series:
 
 
 def test_long_histories_with_many_deletions() -> None:
-    """Neighbours that later runs cancel are skipped, however many they are."""
+    """Neighbours that later runs cancel are skipped, whatever their number."""
     draw = random.Random(7)
     events = [((draw.choice("ab"), draw.randrange(400), draw.choice([1, 2])), at) for at in range(3000)]
     gone = [((key, time, None), 3000 + number) for number, ((key, time, _), _) in enumerate(events) if 20 < time < 390]
@@ -180,7 +180,7 @@ def test_long_histories_with_many_deletions() -> None:
 
 
 def rows_read(size: int, monkeypatch) -> int:
-    """How many elements of the state a fixed change reads."""
+    """The number of elements of the state that a fixed change reads."""
     join = AsofJoin(("k",), ("k2",), "t", "u")
     left = delta_of([(("a", 2 * at, 0), 0, FOREVER, 1) for at in range(size)], LEFT_SCHEMA)
     right = delta_of([(("a", 2 * at, 0), 0, FOREVER, 1) for at in range(size)], RIGHT_SCHEMA)

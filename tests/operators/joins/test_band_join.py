@@ -1,4 +1,4 @@
-"""BandJoin: the pairs of a join that are in a band; no other pairs are looked at."""
+"""BandJoin: the pairs of a join that are in a band; no other pairs are formed."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _delta(name: str, values: pl.Series) -> Delta:
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("size", [200, 2_000])
 def test_pairs_looked_at_are_those_of_the_result(keyed, size, monkeypatch) -> None:
-    """Every pair that is looked at is in the band, however large the state is."""
+    """Every pair that is formed is in the band, for any size of the state."""
     looked_at: list[int] = []
     met = operators.joins.join.paired_elements
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""IntervalJoin: the pairs of points and intervals, or of intervals that overlap; few others are looked at."""
+"""IntervalJoin: the pairs of points and intervals, or of intervals that overlap; few other pairs are formed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def of_columns(columns: dict[str, np.ndarray]) -> Delta:
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("points_first", [False, True])
 def test_of_disjoint_intervals_only_those_are_looked_at_that_hold_a_point(keyed, points_first, monkeypatch) -> None:
-    """Ten thousand intervals, as of addresses or of prices: a point is looked for in one of each run."""
+    """Ten thousand intervals, as of addresses or prices: a point is compared with at most one of each run."""
     looked_at: list[int] = []
     met = operators.joins.join.paired_elements
 

@@ -1,4 +1,4 @@
-"""Join: at every instant the pairs of rows with equal keys, whatever the steps."""
+"""Join: at every instant the pairs of rows with equal keys, for any steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDERS = st.one_of(st.just(()), st.lists(st.integers(0, 9), min_size=1, max_size
 
 @pytest.fixture(scope="module", params=["all pairs", "lasting pairs"], autouse=True)
 def pairing(request: pytest.FixtureRequest) -> Iterator[None]:
-    """However few pairs there are: all are formed and some cancel, or those that cancel are not formed."""
+    """Tests run in both ways, for any number of pairs: all are formed and some cancel, or those that cancel are not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operators.joins.join, "FEW_PAIRS", 10**9 if request.param == "all pairs" else -1)
         patch.setattr(operators.joins.join, "PAIRS_AN_ELEMENT", 0)
@@ -55,7 +55,7 @@ def joined(left, right, same):
 
 
 A, B = ("a", None, 0.0), (None, "a")
-#: Pairs that cancel, as a state that has added up its rows never makes them, must leave no order behind.
+#: Pairs that cancel must not leave their order behind, because a consolidated state never forms them.
 CANCELLING = (
     (
         [(A, 7, END, 1), (A, 7, FOREVER, 1)],
@@ -207,7 +207,7 @@ def test_keys_of_every_type(values, cuts) -> None:
 
 
 def versions(name: str, count: int, first: int) -> pl.DataFrame:
-    """A row under one key that changes every 2 ms, by key."""
+    """The elements of a row that changes every 2 ms under one key, sorted for a run by key."""
     changes = [change for at in range(count) for change in ([(at - 1, at, -1)] if at else []) + [(at, at, 1)]]
     columns = {
         name: [1] * len(changes),

@@ -18,7 +18,7 @@ from operators.state.trace import merge_consolidated
 from tests.support.strategies import examples
 
 ROW = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([0.0, -0.0, float("nan"), None, 1.5]))
-#: Frames of (row, weight, how soon it ends, its hash).
+#: Frames of (row, weight, whether it ends soon).
 FRAMES = st.lists(
     st.lists(st.tuples(ROW, st.sampled_from([1, 1, 2, -1, -2]), st.integers(0, 1)), max_size=8), min_size=1, max_size=4
 )

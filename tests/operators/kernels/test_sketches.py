@@ -1,4 +1,4 @@
-"""The sketches of distinct values and of percentiles against counts and quantiles of NumPy and Python."""
+"""The sketches of distinct values and of percentiles, compared with counts and quantiles of NumPy and Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS = st.sampled_from([0.002, 0.01, 0.05, 0.3])
 @pytest.mark.parametrize("values", [9, 39, 1000, 20_000])
 @pytest.mark.parametrize("kind", ["numbers", "floats", "texts", "pairs"])
 def test_95_of_100_counts_are_within_the_error(error, values, kind) -> None:
-    """60 counts of values that no other count has; by chance 11 or more are beyond in one of 2 000 sets."""
+    """60 counts, each of other values: the chance that 11 or more of them are beyond the error is 1 in 2 000."""
     count, beyond = registers(error), 0
     for run in range(60):
         numbers = pl.Series(np.arange(run * values, (run + 1) * values))

@@ -1,5 +1,5 @@
-"""The search for matches, against Python's regular expressions over one letter a row, and what it takes over from an
-earlier sequence of rows."""
+"""The search for matches, compared with Python's regular expressions over one letter per row, also if it takes over
+attempts from an earlier sequence of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.core.errors import UserError
 from operators.patterns.pattern import Pattern, can_be_empty, parse_pattern, program_of, to_text, variables
 from operators.patterns.search import Path, Search, Skip
 
-#: Which variables a row can be, by its letter.
+#: By letter, the variables that a row matches.
 LETTERS = {"a": "A", "b": "B", "c": "AB", "d": "BC", "e": "ABC", "f": ""}
 ROWS = st.text("abcdef", max_size=14)
 
@@ -52,7 +52,7 @@ def spans(search: Search, rows: str) -> list[tuple[int, int]]:
 
 
 def pattern_of(text: str) -> Pattern | None:
-    """The pattern, unless it is one that is refused because it can match an empty sequence of rows."""
+    """The pattern; None if it is refused because it can match an empty sequence of rows."""
     try:
         return parse_pattern(text)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""What code of users cannot reach: files, the network, other processes; and that all it needs is there."""
+"""User code cannot reach files, the network or other processes, but has all that it needs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MODE_VARIABLE, "require")
 
 
-#: It tells how pieces of code ended, a word for each.
+#: A function that returns how the attempts ended, one word for each.
 TOLD = """
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
@@ -70,7 +70,7 @@ def called(source: str) -> str:
 
 
 def not_refused(attempts: Sequence[str]) -> list[tuple[str, str]]:
-    """The attempts, expressions in Python, that did not end with a PermissionError, and how they ended."""
+    """The attempts (Python expressions) that did not end with a PermissionError, each with how it ended."""
     source = TOLD.replace("ATTEMPTS", ", ".join(f"lambda: {attempt}" for attempt in attempts))
     return [pair for pair in zip(attempts, called(source).split(), strict=True) if pair[1] != "refused"]
 
@@ -155,7 +155,7 @@ def test_other_processes_are_out_of_reach() -> None:
     assert not_refused(attempts) == []
 
 
-#: Numbers on x86_64 of calls that Python has no names for, with arguments of which some would succeed.
+#: System calls without a name in Python: the number on x86_64, and arguments. Some of them would succeed.
 RAW_CALLS = {
     "vfork": "58",
     "ptrace attach": "101, 16, {pid}, 0, 0",
@@ -187,7 +187,7 @@ RAW_CALLS = {
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86_64")
 def test_native_code_makes_no_other_system_calls() -> None:
     attempts = [f"call({arguments.format(pid=os.getpid())})" for arguments in RAW_CALLS.values()]
-    clone3 = "call(435, 0, 0)"  # which libraries replace by clone
+    clone3 = "call(435, 0, 0)"  # after ENOSYS, libraries call clone
     assert not_refused([*attempts, clone3]) == [(clone3, "ENOSYS")]
 
 
@@ -295,7 +295,7 @@ def test_a_forged_answer_is_refused(length: str, content: str, why: str) -> None
         called(ANSWERS.format(length=length, content=content))
 
 
-#: Runs a call where the kernel knows no Landlock: an outer filter answers so.
+#: Runs a call as in a kernel without Landlock: an outer filter gives the kernel's answer.
 WITHOUT_LANDLOCK = """
 import ctypes, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Aggregates in Python: the built-in values on any history, errors that name the row, limits."""
+"""Aggregates in Python: built-in aggregates' values on any history, errors that name the row, and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that code of users writes itself: whatever they are, they are errors of the function, and nothing waits."""
+"""Answers that user code writes itself: any of them is an error of the function, and nothing waits for ever."""
 
 from __future__ import annotations
 

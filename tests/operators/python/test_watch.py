@@ -1,4 +1,4 @@
-"""What no limit of the kernel counts ends the process of a function as well."""
+"""The process of a function is also killed for memory and threads that no limit of the kernel covers."""
 
 from __future__ import annotations
 

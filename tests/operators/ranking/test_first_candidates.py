@@ -17,7 +17,7 @@ from tests.support.strategies import examples
 
 END = 6
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("w", pa.int64())])
-#: Key, value (None: NULL), what breaks ties, instant.
+#: (key, value or NULL, tie breaker, instant)
 ROWS = st.lists(
     st.tuples(
         st.sampled_from([None, "a", "b"]), st.none() | st.integers(0, 3), st.integers(0, 2), st.integers(0, END - 1)

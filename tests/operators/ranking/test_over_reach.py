@@ -1,4 +1,4 @@
-"""Frames of few rows: DuckDB's values at every instant, and the same corrections as by computing whole partitions."""
+"""Frames of few rows: DuckDB's values at every instant, and the same corrections as from whole partitions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _corrections(calls, delta, cuts) -> Counter:
 
 @pytest.mark.parametrize("changed", [0, 50, 99])
 def test_what_is_out_of_reach_is_not_computed(monkeypatch, changed) -> None:
-    """One change among 100 rows, with frames of two rows before each: five rows are looked at in each of two phases."""
+    """One change among 100 rows, with frames of two preceding rows: five rows are computed in each of two phases."""
     calls = window_calls([("sum", ("v",), INT, (SortKey("v"),), "rows", -2, 0, ())], ())
     rows = [("a", 10 * place, 0, None, 1) for place in range(100)]
     sizes, original = [], over.window_values

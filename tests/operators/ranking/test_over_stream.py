@@ -1,4 +1,4 @@
-"""OverStream: the values of `Over`, which DuckDB checks, over streams in their order; and a bounded state."""
+"""OverStream: over streams in their order, the values of DuckDB and of `Over`, with a bounded state."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_the_elements_are_those_of_over(rows, listed, partition, cuts) -> None:
 
 
 MOST = Decimal("9" * 38)
-#: What the values 1, 2 and 3 of a history stand for: sums that depend on their order, that leave their type and come
-#: back to it, and values that are compared.
+#: Replacements for the values 1, 2 and 3 of a history: values whose sums depend on the order, or leave the range of the
+#: type and return to it, and values that are only compared.
 OTHER_VALUES = {
     "floats": (pl.Float64(), [0.1, 1e17, -1e17], DOUBLE),
     "no numbers": (pl.Float64(), [float("nan"), float("inf"), float("-inf")], DOUBLE),
@@ -128,7 +128,7 @@ def test_running_values_of_other_types_are_those_of_over(kind, rows, partition, 
         for name in functions
     ]
     nulls = [replace(call, name=f"{call.name}_n", ignore_nulls=True) for call in calls[2:4]]
-    for call in (*calls, *nulls):  # each by itself: a row with a value outside its type is left out
+    for call in (*calls, *nulls):  # one call at a time: a row with a value outside its type is left out
         assert log(run_moves(OverStream((call,)), delta, cuts)) == log(run_moves(Over((call,)), delta)), call
 
 

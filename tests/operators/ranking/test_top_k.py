@@ -1,4 +1,4 @@
-"""Top-k: the snapshot law against a sort of the present copies, and the log law."""
+"""Top-k: the snapshot law, compared with a sort of the present copies, and the log law."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
 
 @pytest.mark.parametrize("method", ["rank", "dense_rank"])
 def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 rows rank first, 5 levels of many rows each follow."""
+    """10 rows rank first; 5 levels of many rows each follow."""
     for ties in (20, 5_000):
         rows = [("a", 9, 1, 1)] * 10 + [("a", v, 1, 1) for v in range(5) for _ in range(ties)]
         names = pl.Series("id", range(len(rows)))
@@ -225,7 +225,7 @@ def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytes
 
 
 def steps_read(top: TopK, traces, signed: list[tuple[int, int, int]], monkeypatch) -> tuple[tuple[int, int], int]:
-    """The counts of rows that enter and that leave in a step, and of rows of the state that it reads."""
+    """The numbers of rows that enter and leave in a step, and the number of rows of the state that it reads."""
     read, lookup = [], Trace.lookup
     monkeypatch.setattr(Trace, "lookup", lambda *args: read.append(lookup(*args)) or read[-1])
     schema = {"k": pl.String, "v": pl.Int64, "id": pl.Int64, **dict.fromkeys(RESERVED, pl.Int64)}
@@ -236,7 +236,7 @@ def steps_read(top: TopK, traces, signed: list[tuple[int, int, int]], monkeypatc
 
 
 WINDOWED = pa.schema([("w", pa.int64()), ("v", pa.int64())])
-#: Rows that come, and go, before the instant `w`.
+#: Rows that enter before the instant `w`, and leave before it if they leave at all.
 ENDING = st.lists(
     st.tuples(
         st.sampled_from([None, 3, 5, 9]),

@@ -1,4 +1,4 @@
-"""Recursion against closures that are computed anew at each instant, for any history and any division of time."""
+"""Recursion, compared with closures computed from scratch at each instant, for any history and division of time."""
 
 from collections import Counter
 
@@ -113,7 +113,7 @@ def test_mutual_recursion(history, stops) -> None:
 
 
 def test_rows_that_derive_each_other_go_with_what_they_came_from() -> None:
-    """A circle 1 → 2 → 3 → 1 that is reached from 0: without the edge to it, no row from 0 is left."""
+    """The cycle 1 → 2 → 3 → 1 is reached from 0; without the edge from 0 to it, no row from 0 remains."""
     history = [(1, 2, 0, END), (2, 3, 0, END), (3, 1, 0, END), (0, 1, 2, 4)]
     steps = steps_of(Recursion("paths", (PATHS,), CLOSURES["linear"], 0), changes(history), [5])
     assert {row for row in rows_at(steps, ("a", "b"), 5) if row[0] == 0} == {(0, 1), (0, 2), (0, 3)}
@@ -153,7 +153,7 @@ def test_rows_that_cannot_be_evaluated_are_reported() -> None:
 
 @given(HISTORY, HISTORY, STOPS)
 def test_no_division_of_time_changes_which_rows_are_in_fault(history, others, stops) -> None:
-    """Pairs that would come and go within an instant were never there, so nothing is evaluated for them."""
+    """Pairs that would enter and leave at one instant never exist, so no expression is evaluated for them."""
     divided = named(Given(1), e="c", f="d")
     rule = Projected(
         Paired(Recurred(0), divided, ("b",), ("e",)),
@@ -169,7 +169,7 @@ def test_no_division_of_time_changes_which_rows_are_in_fault(history, others, st
 
 
 def test_a_pair_that_was_never_there_is_not_in_fault() -> None:
-    """The row (1, 0) comes at the instant at which its only partner goes; both are in a step of their own."""
+    """The row (1, 7) enters at the instant at which its only partner (7, 0) leaves, in one step or in two."""
     partner = named(Given(1), e="c", f="d")
     divided = (("a", call("modulo", column("a"), column("f"))), ("b", column("f")))
     rule = Rule(0, Projected(Paired(Recurred(0), partner, ("b",), ("e",)), divided))
@@ -180,7 +180,7 @@ def test_a_pair_that_was_never_there_is_not_in_fault() -> None:
 
 
 def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen edges one after the other: no instant has more than a few pairs, in one step or in several."""
+    """One edge for each instant: no instant has more than a few pairs, in one step or in several."""
     at_most(3, monkeypatch)
     history = [(0, 0, at, 1) for at in range(END)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
@@ -201,7 +201,7 @@ def test_pairs_in_parts_are_the_same_pairs(history, stops) -> None:
 
 
 def test_pairs_that_cancel_out_at_an_instant_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seven rows come at the instant at which their seven partners go."""
+    """Seven rows enter at the instant at which their seven partners leave."""
     at_most(30, monkeypatch)
     pair = Paired(named(Given(0), a="c", k="d"), named(Given(1), j="c", b="d"), ("k",), ("j",))
     operator = Recursion("pairs", (PATHS,), (Rule(0, named(pair, a="a", b="b")),), 0)
@@ -213,7 +213,7 @@ def test_pairs_that_cancel_out_at_an_instant_are_not_too_many(monkeypatch: pytes
 
 
 def test_pairs_of_several_layers_are_not_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten rows at each of two layers meet two partners that come later: twenty pairs at each."""
+    """Ten rows in each of two layers meet two partners that enter later: twenty pairs in each layer."""
     at_most(30, monkeypatch)
     rules = (
         Rule(0, named(Given(0), a="c", b="d")),
@@ -251,7 +251,7 @@ def test_a_row_in_fault_above_a_join_is_shown_without_its_layer() -> None:
 
 
 def test_zero_is_shown_without_a_sign() -> None:
-    """Of 0.0 and -0.0, which are one row, the result does not depend on which came first."""
+    """0.0 and -0.0 are one row, so the result does not depend on which of them came first."""
     columns = pa.schema([("x", pa.float64())])
     rule = Rule(0, Projected(Given(0), (("x", Column("x", pa.float64())),)))
     operator = Recursion("zeros", (columns,), (rule,), 0)

@@ -24,7 +24,7 @@ COMPARISON = st.tuples(st.sampled_from("ab"), st.sampled_from(sorted(SIGNS)), st
 
 
 def members(shape, constants, *, known: bool = False) -> Members:
-    """A conjunction of comparisons, `flipped` ones with the constant on the left; `constants` has a row a member."""
+    """A conjunction of comparisons, `flipped` ones with the constant on the left; `constants` has a row for each."""
     parameters = tuple(Column(f"c{at}", pa.int64(), nullable=False) for at in range(len(shape)))
     parts = []
     for (column, sign, flipped), parameter in zip(shape, parameters, strict=True):
@@ -36,7 +36,7 @@ def members(shape, constants, *, known: bool = False) -> Members:
 
 
 def expected(rows, shape, constants) -> list[tuple]:
-    """The pairs by DuckDB, with a query for each member."""
+    """DuckDB's pairs, by a query for each member."""
     matches = []
     with duck_engine.connection() as connection:
         connection.execute("CREATE TEMP TABLE t (a BIGINT, b BIGINT)")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.sessions.session_line import SessionLine
 
 GAP = 3
-#: By phase the values at which a row comes.
+#: For each phase, the values at which a row arrives.
 CELLS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True), max_size=6)
 
 

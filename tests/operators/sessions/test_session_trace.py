@@ -13,7 +13,7 @@ from operators.core.run import HASH
 from operators.sessions.session_trace import HIGH, LOOKUP, LOW, SessionTrace
 
 KEYS = st.sampled_from([None, "a", "b"])
-#: Batches of (partition, low, length); no length: the session is gone.
+#: Batches of lengths by (partition, low); None removes the session.
 BATCHES = st.lists(
     st.dictionaries(
         st.tuples(KEYS, st.integers(0, 9).map(lambda n: n * 10)), st.none() | st.integers(0, 9), max_size=6

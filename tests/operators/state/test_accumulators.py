@@ -14,7 +14,7 @@ from operators.state.accumulators import Accumulators
 from tests.support.strategies import examples
 
 KEY = st.tuples(st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, 0.0, float("nan"), 1.5]))
-#: Upserts: for each batch, for each key its value, None: gone.
+#: Batches of upserts: values by key; None removes the key.
 BATCHES = st.lists(st.dictionaries(KEY, st.one_of(st.none(), st.integers(0, 9)), max_size=6), max_size=10)
 SCHEMA = {"k": pl.String, "f": pl.Float64, "n": pl.Int64}
 

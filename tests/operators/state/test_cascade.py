@@ -32,7 +32,7 @@ def small_pieces() -> Iterator[None]:
 
 
 class Merging:
-    """A stack of runs of numbered rows, and how many rows each step merged."""
+    """A stack of runs of numbered rows, and the number of rows that the last step merged."""
 
     def __init__(self) -> None:
         self.stack: tuple[Run, ...] = ()
@@ -94,7 +94,7 @@ def test_merges_in_pairs_come_to_an_end(monkeypatch: pytest.MonkeyPatch, disorde
 
 
 def test_a_step_that_adds_nothing_merges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MERGE_ROWS_PER_ADDED_ROW", 0)  # a merge that is under way after the last step
+    monkeypatch.setattr(module, "MERGE_ROWS_PER_ADDED_ROW", 0)  # so that a merge is under way after the last step
     state = Merging()
     for added in (40, 30, 16):
         state.add(random.Random(added).sample(range(1_000), added))
@@ -113,7 +113,7 @@ def test_large_runs_that_follow_each_other_do_not_merge() -> None:
 
 
 def test_a_stored_run_keeps_its_name_while_it_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MERGE_ROWS_PER_ADDED_ROW", 0)  # a single piece
+    monkeypatch.setattr(module, "MERGE_ROWS_PER_ADDED_ROW", 0)  # so that a step merges a single piece
     values = [range(40), range(0, 60, 2), range(100, 116)]
     elder, younger, step = (pl.DataFrame({FROM: list(column)}) for column in values)
     runs = [Run(elder, "time", "1/0.0.0"), Run(younger, "time", "2/0.0.0"), Run(step, "time")]

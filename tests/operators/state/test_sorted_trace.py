@@ -16,14 +16,14 @@ from operators.state.sorted_trace import SortedTrace
 NAN = float("nan")
 KEYS = st.sampled_from([None, 1.5, NAN])
 ROW = st.tuples(KEYS, st.sampled_from([None, 1, 2, 3, 4]), st.sampled_from(["u", "v"]))
-#: Batches of (row, whether a present row leaves instead, which).
+#: Batches of (row, whether a present row leaves instead, which one).
 BATCHES = st.lists(st.lists(st.tuples(ROW, st.booleans(), st.integers(0, 9)), max_size=6), max_size=6)
 ORDERS = st.sampled_from([SortKey("v"), SortKey("v", descending=True), SortKey("v", nulls_first=True)])
 TYPES = {"k": pl.Float64, "v": pl.Int64, "s": pl.String, **dict.fromkeys((FROM, TO, WEIGHT, ORDER), pl.Int64)}
 
 
 def fill(trace: SortedTrace, batches) -> tuple[SortedTrace, list[tuple]]:
-    """The trace after the batches, and the bag of rows that are left."""
+    """The trace after the batches, and the bag of rows that remain."""
     present: list[tuple] = []
     for number, batch in enumerate(batches):
         rows = []

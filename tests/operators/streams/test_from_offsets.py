@@ -1,4 +1,4 @@
-"""FromOffsets: only records from the first offsets on, of the partitions that have one."""
+"""FromOffsets: a partition with a first offset keeps its records from there on, any other one keeps all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OnceAnInstant against the set of (row, instant), however a history is cut."""
+"""OnceAnInstant, compared with the set of (row, instant), for any cuts of a history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count sketches against exact counts."""
+"""Count sketches, compared with exact counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.summaries.count_sketch import WIDTH, estimates, likeness, product
 
 
 def skewed(count: int, seed: int) -> list[int]:
-    """Values of which few are frequent."""
+    """Values, few of which are frequent."""
     return np.random.default_rng(seed).zipf(1.3, count).clip(max=10_000).tolist()
 
 
@@ -61,7 +61,7 @@ def test_integers_of_all_sizes_and_texts_have_hashes() -> None:
 
 
 def test_the_hash_of_a_value_never_changes() -> None:
-    """Sketches are published. The numbers are splitmix64 of 7 and of the CRC-32 of the text, by Python's integers."""
+    """Published sketches depend on it. The numbers are splitmix64 of 7 and of the text's CRC-32, in Python."""
     assert value_hashes(pl.Series([7])).tolist() == [12603976591970648826]
     assert value_hashes(pl.Series(["seven"])).tolist() == [15022298410633747714]
 

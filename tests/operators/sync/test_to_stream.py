@@ -55,7 +55,7 @@ def test_rstream_starts_at_the_first_change_whatever_holds_from_the_beginning() 
 
 
 def test_examples_of_pipes_section_17_2() -> None:
-    """Istream(S2) has the starts, Dstream(S2) the ends, neither a continuation. CQL deletes at the end itself."""
+    """Istream(S2) has the starts and Dstream(S2) the ends, but not where b continues. CQL deletes at the end itself."""
     s2 = [("b", 1, 7), ("d", 3, 9), ("a", 4, 5), ("b", 7, 15), ("e", 10, 18)]
     listed = [(k, 0, at, FOREVER, w, n) for n, (k, *ends) in enumerate(s2) for at, w in zip(ends, (1, -1), strict=True)]
     entered, left = (operator.step(elements(listed), (), Move(0, 20)).delta for operator in (Istream(), Dstream()))

@@ -1,4 +1,4 @@
-"""GENERATE_SERIES over a relation: against DuckDB at every instant, with retractions, and in any batches."""
+"""GENERATE_SERIES over a relation, compared with DuckDB at every instant, with retractions, and in any batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PUSHED = st.lists(st.tuples(st.sampled_from("ab"), BOUND, BOUND, st.integers(0, 
 
 
 def expected(select: str, rows: list[tuple], step: int) -> Counter:
-    """What DuckDB makes of the rows of an instant."""
+    """DuckDB's result for the rows of an instant."""
     with duckdb.connect() as engine:
         engine.execute("PRAGMA disable_optimizer; CREATE TABLE S (k VARCHAR, low INT, high INT)")
         if rows:

@@ -1,4 +1,4 @@
-"""Summaries at every instant against a model that counts tuples one by one, for any batching."""
+"""Summaries at every instant, compared with a model that counts tuples one by one, for any batches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_batches_do_not_matter(tuples, shape, cuts, threshold) -> None:
 
 
 def zones_without_changes(instants: Iterable[int], shape: Granularities) -> Iterator[tuple[int, int]]:
-    """The zones of tuples where none ends before its time."""
+    """The zones of tuples if no zone ends early because the values have changed."""
     begins = [shape.begin(tick) for tick in range(2 + 200 * shape.ticks // shape.length)]
     end = -1
     for instant in sorted(instants):
@@ -75,7 +75,7 @@ def test_every_instant_shows_the_cells_of_its_granularities(tuples, shape, insta
         bucket = int(value_hashes(pl.Series([value]))[0] >> np.uint64(40)) % 3
         for granularity in range(1, shape.depth + 1):
             span = zone if granularity == 1 else shape.span(granularity, at)
-            # a zone goes to the next granularity when all of that one's zone and as much again is over
+            # a zone moves to the next granularity when the coarser zone, and as much time again, is over
             from_, until = (
                 -1 if each == 1 else 2 * shape.span(each, at)[1] - shape.span(each, at)[0]
                 for each in (granularity, granularity + 1)
@@ -177,7 +177,7 @@ def test_granularities_shorter_than_their_ticks(length: int) -> None:
     ],
 )
 def test_sums_beyond_all_numbers_are_infinite(values: list[float], total: float) -> None:
-    """At the granularity in which all cells are added up."""
+    """At the granularity that adds up all cells."""
     rows = Delta.of([("+", {"v": value}, 2 * at) for at, value in enumerate(values)])
     summary = Summarize("v", Granularities(10, 8, 3, 8), buckets=1)
     step = summary.step(rows, summary.traces(), Move(0, 200))
@@ -221,7 +221,7 @@ def test_granularities_longer_than_all_instants_are_refused(length: int, rate: i
     ],
 )
 def test_a_refused_call_says_what_to_write(arguments: str, hint: str) -> None:
-    """The hint of the function or, if it has none, its syntax."""
+    """The hint is that of the function or, if the function gives no hint, its syntax."""
     session = LocalSession()
     session.execute("CREATE STREAM S (v BIGINT, parts BIGINT[], at BIGINT) ORDER BY at")
     with pytest.raises(UserError) as refused:

@@ -1,4 +1,4 @@
-"""Which calls begin again where their window is empty: of the others nothing may be forgotten."""
+"""Which aggregates begin again when their window is empty; the state of all others must be kept."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from tests.support.strategies import examples
 FRAME = Frame("range", 5)
 KNOWN, TYPES = Known(Catalog()), (pa.int64(),)
 RETURN = "INSERT INTO RETURN VALUES"
-#: The number of rows so far, also of those that have left: what is returned depends on all rows before.
+#: The number of rows so far, including those that have left: the result depends on all earlier rows.
 COUNTED = f"""CREATE WINDOW AGGREGATE f(x BIGINT): BIGINT {{
   TABLE state(n BIGINT); TABLE inwindow(v);
   INITIALIZE: {{ INSERT INTO state VALUES (1); {RETURN} (1); }}
   ITERATE: {{ UPDATE state SET n = n + 1; INSERT INTO RETURN SELECT n FROM state; }} EXPIRE: {{ }}
 }}"""
-#: Nothing but the rows of the window is kept, but the first row of all differs from the first one of a window.
+#: Only the rows of the window are kept, but the first row of all has another result than the first row of a window.
 FIRST = f"""CREATE WINDOW AGGREGATE f(x BIGINT): BIGINT {{
   TABLE inwindow(v);
   INITIALIZE: {{ {RETURN} (-1); }} ITERATE: {{ {RETURN} (oldest()); }} EXPIRE: {{ }}
 }}"""
-#: EXPIRE returns what leaves with the row that comes.
+#: EXPIRE returns a value for a leaving row, when the next row arrives.
 LEAVES = f"""CREATE AGGREGATE f(x BIGINT): BIGINT {{
   TABLE state(n BIGINT);
   INITIALIZE: {{ INSERT INTO state VALUES (1); }} ITERATE: {{ UPDATE state SET n = n + 1; }}
   TERMINATE: {{ INSERT INTO RETURN SELECT n FROM state; }}
   EXPIRE: {{ UPDATE state SET n = n - 1; {RETURN} (-x); }}
 }}"""
-#: The window's rows in another notation, and a table of any number of rows.
+#: These begin again: one reads only the rows of the window, the other one has a table of any number of rows.
 OLDEST = f"""CREATE WINDOW AGGREGATE f(x BIGINT): BIGINT {{
   TABLE inwindow(v);
   INITIALIZE: {{ {RETURN} (x); }} ITERATE: {{ {RETURN} (oldest()); }} EXPIRE: {{ }}
@@ -108,7 +108,7 @@ def test_no_cutting_shows(rows: list[tuple[str, int, int]], text: str, frame: Fr
 
 
 def test_an_expire_that_nobody_sees_does_not_fail_in_one_batch_and_pass_in_another() -> None:
-    """The total overflows while rows leave whose group begins again: no row that comes sees it."""
+    """The total overflows while rows leave and the group begins again: no arriving row reads this total."""
     most = 2**63 - 1
     rows = [("a", -most, 0), ("a", most, 1), ("a", most, 2), ("a", 7, 99)]
     call = built_in("sum")

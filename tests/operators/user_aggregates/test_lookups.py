@@ -1,4 +1,4 @@
-"""Rows that are found for a condition serve the statement after it, and no statement that comes after a change."""
+"""Rows that are found for a condition are reused by the next statement, but by no statement after a change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def body_of(text: str) -> str:
 
 
 def run(text: str, cut: int) -> list[object]:
-    """What a body returns for each row, in batches of `cut` rows."""
+    """The values that a body returns for each row, in batches of `cut` rows."""
     definition = definition_of(DefinitionText(body_of(text)), None)
     fold = StreamFold((), (chosen("v", definition, None, ("x",), None),), None, pa.schema([("x", pa.int64())]))
     traces, start, found = fold.traces(), 0, list[object]()

@@ -1,4 +1,4 @@
-"""Values of aggregates in Python: instants and dates are numbers in other bodies, and dates to the class."""
+"""Values of aggregates in Python: instants and dates are numbers for other bodies, and Python's dates for the class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: numbers, indexes, what changed, and the limit."""
+"""Rows of a table: their indexes, their changes since they were loaded, and their limit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""StreamFold against recomputation: every window, however the history is cut, by explicit and derived definitions."""
+"""StreamFold, compared with recomputation of every window, for any cuts, by explicit and derived definitions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def held_rows(traces: Sequence[Any]) -> int:
 
 
 def expected(rows: Sequence[Row], frame: Frame, value: Value) -> list[Result]:
-    """The result of each row, and when rows leave, that of what remains."""
+    """The result of each row; with a slide, the result of each yield row or slot."""
     seen: dict[str, list[Row]] = defaultdict(list)
     results: list[Result] = []
     last: dict[tuple[str, int], Result] = {}
@@ -112,7 +112,7 @@ def test_every_window_equals_recomputation(
 
 
 def active(rows: Sequence[Row], frame: Frame, name: str, derived: bool) -> list[Result]:
-    """Each row's result, and with a base definition that of the rows that remain when one leaves, if any do."""
+    """The result of each row and, with a base definition, that of the remaining rows, if any, when a row leaves."""
     results = expected(rows, Frame("range", frame.length), EXPECTED[name])
     if not derived and name in ("min", "max"):
         return results  # their window definitions return nothing in EXPIRE
@@ -141,7 +141,7 @@ def test_a_tumble_reads_only_the_end_of_each_slot(frame: Frame, mode: str) -> No
 
 @pytest.mark.parametrize("frame", [Frame("range", 5, 4), Frame("range", 5, active=True), Frame("rows", 6)], ids=str)
 def test_a_long_history_in_steps_of_one_instant(frame: Frame) -> None:
-    """Traces keep what is past for a while: none of it is taken twice."""
+    """Traces keep past rows for a while; no row is used twice."""
     rows: list[Row] = [("abc"[at * 7 % 3], at * 5 % 9, at // 2) for at in range(120)]
     whole, stepwise = (sorted(run(fold("sum", frame), rows, cuts), key=repr) for cuts in ([], range(1, 80)))
     assert stepwise == whole

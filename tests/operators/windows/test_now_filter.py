@@ -1,4 +1,4 @@
-"""Now filter: at τ the rows one of whose ranges contains τ."""
+"""Now filter: at τ the rows with a range that contains τ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.operators.window_histories import CUTS, END, LIVES, SEEDS, intervals,
 from tests.support.strategies import examples
 
 V = Column("v", pa.int64())
-#: A bound: None for none, or the factor and the constant of a linear function of v.
+#: A bound: None if there is no bound, or the factor and the constant of a linear function of v.
 BOUNDS = st.one_of(st.none(), st.tuples(st.sampled_from([0, 1, 2]), st.integers(-1, 9)))
 CONDITIONS = st.sampled_from([None, "a", "b"])
 RANGES = st.lists(st.tuples(BOUNDS, BOUNDS, CONDITIONS), min_size=1, max_size=3)
@@ -59,7 +59,7 @@ def test_a_row_counts_while_a_range_holds_now(rows, ranges, cuts, seed) -> None:
 
 
 def test_five_units_window_of_syncsql_example_5() -> None:
-    """Now - 5 < TS and TS <= Now: TS <= Now < TS + 5."""
+    """Now - 5 < TS and TS <= Now are equivalent to TS <= Now < TS + 5."""
     recent = NowFilter((NowRange(lower=V, upper=call("add", V, number(5))),))
     filtered = recent.step(stream([("a", 3, 3, 1), ("b", 9, 4, 1)]), (), Move(0, 6)).delta.frame
     assert filtered.select("k", FROM, TO).rows() == [("a", 3, 8), ("b", 9, 14)]

@@ -1,4 +1,4 @@
-"""Panes: Assign gives the same over panes as over the rows, except for the time."""
+"""Panes: Assign gives the same windows over panes as over the rows, except for the time column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window with a range of sizes: each row stays for as long as was set for the place of its record."""
+"""The window with a range of sizes: each row stays for as long as was set for the offset of its record."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_snapshots_of_table_8_10() -> None:
     ],
 )
 def test_table_17_1(size, slide, expected) -> None:
-    """PIPES moves a window at the last chronon before a multiple of the slide: ours, one instant earlier."""
+    """PIPES moves a window at the last chronon before a multiple of the slide, which is one instant before ours."""
     chronons = [("b", 1), ("a", 3), ("c", 4), ("a", 7), ("b", 10)]
     rows = elements((k, None, ts + 1, FOREVER, 1, order) for order, (k, ts) in enumerate(chronons))
     windowed = TimeWindow(size - 1, slide).step(rows, (), Move(0, 90)).delta.frame
