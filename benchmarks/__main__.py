@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: what `make bench` runs; PEERS=1 adds Flink."""
+"""`python -m benchmarks`, which `make bench` runs; PEERS=1 adds Flink."""
 
 from benchmarks.slice import main
 

@@ -1,7 +1,7 @@
 """NEXMark's bids, generated from a seed and loaded into a topic: the input of every throughput benchmark.
 
-Records have the sizes that NEXMark gives them; auctions are drawn evenly, without hot ones, so that `auction % 10 = 0`
-keeps a tenth.
+Records have NEXMark's sizes. Auctions are drawn uniformly, without hot auctions, so that `auction % 10 = 0` keeps a
+tenth.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _TYPES = {
     "extra": "string",
 }
 
-#: The Avro schema of the records; instants are in milliseconds, as NEXMark's are.
+#: The Avro schema of the records. Instants are in milliseconds, as in NEXMark.
 WRITER: dict[str, Any] = {
     "type": "record",
     "name": "Bid",
@@ -43,7 +43,7 @@ _STORED = pa.schema(
 
 
 def bids(first: int, records: int, seed: int = 7) -> pl.DataFrame:
-    """The bids from number `first` on; `dateTime` is in milliseconds, with ten bids in each.
+    """The bids from number `first` on. `dateTime` is in milliseconds; ten bids have the same.
 
     >>> bids(0, 20)["dateTime"].to_list() == [FIRST_MS] * 10 + [FIRST_MS + 1] * 10
     True
@@ -92,7 +92,7 @@ def encoder(schema_id: int) -> AvroEncoder:
 
 
 def load(kafka: KafkaSettings, topic: str, records: int, schema_id: int | None) -> float:
-    """Fills a new topic, bid n into partition n modulo 4; returns the mean size of a record in bytes.
+    """Fills a new topic and returns the mean size of a record in bytes. Bid n goes to partition n modulo 4.
 
     Without a schema id the values are plain Avro. With one, each partition ends with a heartbeat after the last bid.
     """
@@ -112,7 +112,7 @@ def load(kafka: KafkaSettings, topic: str, records: int, schema_id: int | None) 
 
 
 def send(producer: Producer, topic: str, values: list[bytes], partitions: int = PARTITIONS) -> None:
-    """Produces values round robin over the partitions; waits while the producer's queue is full."""
+    """Produces values round robin over the partitions. Waits while the producer's queue is full."""
     for partition in range(partitions):
         left: list[dict[str, Any]] = [{"value": value} for value in values[partition::partitions]]
         while producer.produce_batch(topic, left, partition=partition) < len(left):
@@ -122,7 +122,7 @@ def send(producer: Producer, topic: str, values: list[bytes], partitions: int = 
 
 
 def _was_full(message: dict[str, Any]) -> bool:
-    """Whether the producer's queue had no room for a message; raises any other error of it."""
+    """Whether the producer's queue had no room for a message. Raises any other error of the message."""
     error = message.get("_error")
     if error is not None and error.code() != KafkaError._QUEUE_FULL:
         raise KafkaException(error)
@@ -130,6 +130,6 @@ def _was_full(message: dict[str, Any]) -> bool:
 
 
 def heartbeat(producer: Producer, topic: str, partitions: int, instant: int) -> None:
-    """Sends a heartbeat to each partition: no record below the instant follows."""
+    """Sends a heartbeat to each partition, which promises that no record below the instant follows."""
     for partition in range(partitions):
         producer.produce(topic, None, partition=partition, headers=[(HEARTBEAT_HEADER, str(instant).encode())])

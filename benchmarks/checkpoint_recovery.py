@@ -1,10 +1,11 @@
-"""Recovery of a fragment with much state from its checkpoint: `python -m benchmarks.checkpoint_recovery --gb 2`.
+"""Recovery of a fragment with large state from its checkpoint: `python -m benchmarks.checkpoint_recovery --gb 2`.
 
-A query over a keyed stream holds so many gigabytes of text. A checkpoint copies all of it to a directory; then a tenth
-of the keys change, and another one copies what is new. The executor is killed, Redis loses everything, and the source
-loses the records that the checkpoint has read. Measured is how long a new executor takes to restore the state, and to
-publish a result of a record that is written then; its start without any state is measured for comparison. Starts
-services of its own in a temporary directory, which is removed; writes `benchmarks/out/checkpoint_recovery.json`.
+The state of a query over a keyed stream has the given number of gigabytes of text. A checkpoint copies it to a
+directory; then a tenth of the keys change, and another checkpoint copies the changes. The executor is killed, Redis
+loses everything, and the source loses the records that the checkpoint has read. The benchmark measures how long a new
+executor takes to restore the state and to publish the result of a record written then. For comparison it measures the
+start of an executor without state. Starts its own services in a temporary directory, which it removes; writes
+`benchmarks/out/checkpoint_recovery.json`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from integration.kafka_topics import create_topic  # isort: skip
 OUT = Path(__file__).parent / "out" / "checkpoint_recovery.json"
 AIM_S = 30.0
 PARTITIONS, TEXT = 2, 3_000
-#: No checkpoint is made by itself meanwhile.
+#: The seconds between automatic checkpoints: no automatic checkpoint happens during the benchmark.
 SELDOM = "100000"
 DEADLINE_S = 3_000.0
 SQL = """
@@ -50,12 +51,12 @@ SQL = """
     CREATE STREAMED VIEW Few WITH (topic = '{topic}-few') AS
         SELECT k, MAX(v) AS v FROM R(Text) GROUP BY k HAVING MAX(v) < '0'
 """
-#: The only record whose row is in the result.
+#: The only text whose row is in the result.
 SHORT = "!"
 
 
 class Feed:
-    """Writes records; their instants ascend."""
+    """Writes records with ascending instants."""
 
     def __init__(self, kafka: str, topic: str) -> None:
         self._kafka, self._topic = kafka, topic
@@ -63,11 +64,12 @@ class Feed:
         self.instant = 0
 
     def write(self, keys: range, text: str | None = None) -> int:
-        """A record for each key, with a text of its own unless one is given; returns an instant after all."""
+        """Writes a record for each key, with a new random text unless one is given; returns an instant after all of
+        them."""
         producer = Producer({"bootstrap.servers": self._kafka, "linger.ms": 20, "queue.buffering.max.kbytes": 262_144})
         for key in keys:
             self.instant += 1
-            # in base64 no text begins with less than "0", and none can be compressed
+            # base64 texts are not less than "0", and those of random bytes cannot be compressed
             body = text or "z" + base64.b64encode(self._chance.randbytes(TEXT * 3 // 4)).decode()
             record = json.dumps({"k": key, "v": body}).encode()
             headers = [("dsms-ts", str(self.instant).encode())]
@@ -84,7 +86,7 @@ class Feed:
 
 
 def measure(gigabytes: float, directory: Path) -> list[Result]:
-    """The figures of one run."""
+    """Runs the benchmark once; returns its figures."""
     with ExitStack() as services:
         broker, server = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
         for service in (broker, server):
@@ -143,7 +145,7 @@ def _measured(cluster: Cluster, gigabytes: float, store: Path) -> list[Result]:
 
 
 def _checkpoint(cluster: Cluster, store: Path) -> tuple[Checkpoint, float]:
-    """A checkpoint of all that is committed, and how long it took."""
+    """Requests a checkpoint of everything committed; returns it and how long it took."""
     with _timed() as seconds:
         number = cluster._answer(cluster._client.post("/v1/checkpoints"))["request"]
 
@@ -175,7 +177,7 @@ def _timed() -> Iterator[list[float]]:
 
 
 def main() -> None:
-    """Measures, and writes the figures."""
+    """Measures and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gb", type=float, nargs="+", default=[2.0], help="the sizes of the state")
     asked = parser.parse_args()

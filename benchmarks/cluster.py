@@ -1,4 +1,4 @@
-"""A cluster for one benchmark, with data in a temporary directory and free ports; it is stopped afterwards."""
+"""A cluster for one benchmark, with a temporary data directory and free ports. It is stopped afterwards."""
 
 import os
 import signal
@@ -20,10 +20,10 @@ from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 
 READY_S = 180.0
-#: One client registers all queries of a benchmark.
+#: Limits that permit one client to create all queries of a benchmark.
 _MANY = "token_queries=100000 queries=100000"
 LOG_LINES = 12
-#: The services that are not our own programs.
+#: The services that are not programs of this project.
 FOREIGN = ("kafka", "redis")
 
 
@@ -37,7 +37,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The URL of the coordinator, which is the schema registry as well."""
+        """The URL of the coordinator, which is also the schema registry."""
         return self.api.url
 
     def pids(self, *, ours: bool) -> list[int]:
@@ -49,13 +49,14 @@ class Cluster:
         return {service.name: service.pid for service in self._services() if service.pid}
 
     def renew_executor(self) -> None:
-        """Terminates the executor; returns when another one, which the supervisor starts, is running."""
+        """Terminates the executor and waits until the supervisor's next one is running."""
         before = self.executor()
         os.kill(before, signal.SIGTERM)
         self.await_executor(before)
 
     def await_executor(self, former: int = 0) -> None:
-        """Waits until an executor other than the process `former` runs its fragments; ExternalError after `READY_S`."""
+        """Waits until an executor other than the process `former` runs its fragments. Raises ExternalError if this
+        takes longer than `READY_S`."""
         if not wait_until(lambda: self.executor() not in (0, former) and self._running(), READY_S, pause_s=0.2):
             log_end = (self.state.data_dir / "executor-1.log").read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
             raise ExternalError(
@@ -63,7 +64,8 @@ class Cluster:
             )
 
     def await_running(self, executors: int) -> None:
-        """Waits until so many executors run their fragments; ExternalError after `READY_S`."""
+        """Waits until this number of executors run their fragments. Raises ExternalError if this takes longer than
+        `READY_S`."""
 
         def running() -> int:
             return sum(executor["state"] == "running" for executor in self.api.status()["executors"].values())
@@ -81,11 +83,11 @@ class Cluster:
         return any(executor["state"] == "running" for executor in self.api.status()["executors"].values())
 
     def _services(self) -> tuple[ServiceState, ...]:
-        """The services with their present processes, since those that end are started again."""
+        """The services with their present processes: the supervisor restarts those that end."""
         return (read_state(self.state.data_dir) or self.state).services
 
     def failure(self) -> str | None:
-        """Why a query or an executor has failed, or None."""
+        """The reason why a query or an executor has failed, or None."""
         for executor in self.api.status()["executors"].values():
             for lane in executor["lanes"].values():
                 if lane["error"]:
@@ -101,13 +103,13 @@ def report(line: str) -> None:
 
 
 def _end_by_exit() -> None:
-    """Lets SIGTERM end the process like Ctrl-C, so that what it has started is stopped."""
+    """Lets SIGTERM end the process like Ctrl-C, so that the processes that it started are stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 @contextmanager
 def running_kafka() -> Iterator[KafkaSettings]:
-    """A broker (and an idle Redis) for a peer, without our own programs."""
+    """A broker (and an idle Redis) for a peer system, without this project's programs."""
     _end_by_exit()
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         settings = LocalSettings(data_dir=Path(temporary), kafka_port=0, redis_port=0, services_only=True)
@@ -120,8 +122,8 @@ def running_kafka() -> Iterator[KafkaSettings]:
 
 @contextmanager
 def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cluster]:
-    """A cluster while the block runs, with an idle fragment on each of its executors; `keep` is a directory in which
-    the data stay."""
+    """A cluster while the block runs, with an idle fragment on each of its executors. With `keep`, its data stay in
+    that directory."""
     _end_by_exit()
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         directory = (keep or Path(temporary)).absolute()

@@ -1,9 +1,9 @@
-"""How fast the console shows 1 000 queries, and pictures of its pages: `python -m benchmarks.console`.
+"""How fast the console shows 1 000 queries, and screenshots of its pages: `python -m benchmarks.console`.
 
-Chromium without a window loads the page of queries from answers that are made up: 1 000 queries whose numbers change
-with every answer. Measured are the first paint, when the table is there, and the longest time between two frames
-while the table is refreshed for ten seconds. With `--pictures DIRECTORY --url ADDRESS` it takes pictures of the pages
-of a coordinator that runs, for the documents. Writes `benchmarks/out/console.json`.
+Headless Chromium loads the page of queries from made-up answers: 1 000 queries whose numbers change with every answer.
+The benchmark measures the time to the first paint and to the complete table, and the longest time between two frames
+while the table is refreshed for ten seconds. With `--pictures DIRECTORY --url ADDRESS` it takes screenshots of the
+pages of a running coordinator instead, for the documents. Writes `benchmarks/out/console.json`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from integration.browser import executable
 
 OUT = Path(__file__).parent / "out" / "console.json"
 QUERIES, TURNS = 1000, 5
-#: The rows that the table has at first.
+#: The rows of the table at first.
 SHOWN = 200
-#: In the page: the longest time between two frames, in milliseconds, of the seconds that follow.
+#: JavaScript for the page: the longest time in milliseconds between two frames during the given number of seconds.
 _FRAMES = """seconds => new Promise(done => {
     let last = performance.now(), longest = 0;
     const end = last + 1000 * seconds;
@@ -37,12 +37,12 @@ _FRAMES = """seconds => new Promise(done => {
 })"""
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 PAGES = {"queries": "", **{name: name for name in ("plan", "sources", "resources", "executors", "sql")}}
-#: What is opened on pages before their pictures are taken, one after the other, where it is there.
+#: Selectors of elements that are clicked before the screenshot of a page, in order, if they exist.
 OPENED = {
     "sources": ["button[aria-label^='Dead letters']:not(:text-is('0'))", "button[aria-label^='Replay']"],
     "query": ["summary:text-is('Quality over time')"],
 }
-#: The heights of pictures, in pixels.
+#: The heights of screenshots, in pixels.
 HEIGHTS = {"sources": 900, "resources": 900, "query": 1200}
 
 
@@ -75,7 +75,8 @@ class MadeUp:
 
 
 def measured(page: Page) -> tuple[float, float, float]:
-    """First paint, the table there, and the longest time between two frames, in milliseconds."""
+    """The times to the first paint and to the complete table, and the longest time between two frames, in
+    milliseconds."""
     page.goto("http://coordinator/console/")
     page.get_by_role("row").nth(SHOWN).wait_for(state="attached")
     whole = page.evaluate("performance.now()")
@@ -83,7 +84,7 @@ def measured(page: Page) -> tuple[float, float, float]:
 
 
 def pictures(page: Page, url: str, directory: Path, query: str) -> None:
-    """A picture of each page of a running coordinator."""
+    """Takes a screenshot of each page of a running coordinator."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, path in {**PAGES, "query": f"queries/{query}"}.items():
         page.set_viewport_size({"width": 1200, "height": HEIGHTS.get(name, 640)})
@@ -97,7 +98,7 @@ def pictures(page: Page, url: str, directory: Path, query: str) -> None:
 
 
 def main() -> None:
-    """Measures, or takes pictures."""
+    """Measures, or takes screenshots."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pictures", type=Path, help="take pictures into this directory instead")
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="of a coordinator that runs")

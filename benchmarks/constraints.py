@@ -1,9 +1,9 @@
-"""State that constraints save: `python -m benchmarks.constraints`.
+"""How much state constraints save: `python -m benchmarks.constraints`.
 
-Each query runs twice over the same records in this process, with and without constraints: `ORDERED BY` where ids
-ascend, and `CLUSTERED BY` with `REFERENCES` where they have no order. The changes that it publishes must be equal, one
-by one. Measured are the rows and bytes of its state at the end (without the buffers of records whose instants are still
-open, which both have) and the run time in seconds. Writes `benchmarks/out/constraints.json`.
+Each query runs twice over the same records in this process, with and without constraints: `ORDERED BY` if ids ascend,
+and `CLUSTERED BY` with `REFERENCES` if ids have no order. Both runs must publish the same changes in the same order.
+The benchmark measures the rows and bytes of the state at the end (without the buffers of records whose instants are not
+final, which both runs have) and the run time in seconds. Writes `benchmarks/out/constraints.json`.
 """
 
 import argparse
@@ -54,7 +54,7 @@ Logs = dict[str, list[dict[str, int]]]
 
 @dataclass(frozen=True)
 class Kind:
-    """Records that satisfy constraints, and the clauses by which these are declared on both sources."""
+    """Records that satisfy constraints, and the clauses that declare the constraints of both sources."""
 
     name: str
     logs: Callable[[int], Logs]
@@ -63,7 +63,7 @@ class Kind:
 
 
 def ascending(records: int) -> Logs:
-    """The records of both topics, in log order: ids ascend, but for a disorder of up to `K`."""
+    """The records of both topics, in log order: ids ascend, except for a disorder of up to `K`."""
     draw = random.Random(7)
     orders = sorted(range(records), key=lambda at: at // ITEMS + draw.randrange(K))
     paid = sorted(range(records // ITEMS), key=lambda at: at + draw.randrange(K))
@@ -79,7 +79,8 @@ def ascending(records: int) -> Logs:
 
 
 def scattered(records: int) -> Logs:
-    """Ids in no order: the items of an order come within `K` instants, its payment within `DELAY` after the last."""
+    """Records with ids in no order. The items of an order are within `K` instants, and its payment follows within
+    `DELAY` after the last item."""
     draw, orders, payments = random.Random(7), list[dict[str, int]](), list[dict[str, int]]()
     for number in range(records // ITEMS):
         name, instants = draw.getrandbits(62), [number * ITEMS + draw.randrange(K) for _ in range(ITEMS)]
@@ -105,7 +106,7 @@ KINDS = (
 
 
 def run(query: str, logs: Logs, orders: str, payments: str) -> Run:
-    """Runs the query over the records; all sources are read at the same pace."""
+    """Runs the query over the records. Both sources are read at the same pace."""
     session, count = LocalSession(partitions=2), len(logs["Orders"])
     session.execute(SOURCES.format(orders=orders, payments=payments))
     session.execute(f"CREATE STREAMED VIEW V AS {query}")
@@ -125,7 +126,7 @@ def run(query: str, logs: Logs, orders: str, payments: str) -> Run:
 
 
 def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
-    """The figures of one query, with and without constraints."""
+    """Measures one query, with and without constraints; returns its figures."""
     logs = kind.logs(records)
     bound, free = run(QUERIES[name], logs, kind.orders, kind.payments), run(QUERIES[name], logs, "", "")
     if bound.changes != free.changes or not free.changes:

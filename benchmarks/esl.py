@@ -1,10 +1,11 @@
-"""Section 6 of ESL's paper: aggregates written in SQL over windows: `python -m benchmarks.esl`.
+"""Section 6 of ESL's paper, aggregates written in SQL over windows: `python -m benchmarks.esl`.
 
-(a) The cost of a row of an average and of approximate frequencies, for windows of 10^2 to 10^6 rows: in SQL with
-EXPIRE (A), the same in Python (B, the bare calls), in SQL with a window of its own (C), and run again over the window
-for each row (D). A and B should not depend on the size of the window, D is linear in it. (b) Throughput and state of a
-sum over the last 40 000 rows that slides by 1 to 40 000, with panes and without. Then a sum in GROUP BY, in SQL and
-built in. Figures are of this process, one core. Writes `benchmarks/out/esl.json` and plots beside it.
+(a) The cost of a row for an average and for approximate frequencies, with windows of 10^2 to 10^6 rows: in SQL with
+EXPIRE (A); the same in Python, calls only (B); in SQL that keeps the window in a table (C); and evaluated again over
+the whole window for each row (D). A and B should not depend on the size of the window; D is linear in it.
+(b) Throughput and state of a sum over the last 40 000 rows that slides by 1 to 40 000 rows, with and without panes.
+(c) A sum in GROUP BY, written in SQL and built in.
+All figures are of this process on one core. Writes `benchmarks/out/esl.json` and plots next to it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ OUT = Path(__file__).parent / "out" / "esl.json"
 SCHEMA = pa.schema([("x", pa.int64())])
 BATCH, MEASURED = 20_000, 20_000
 WINDOW = 40_000
-#: What is compared is measured in so many turns, in seconds of the processor; the medians count.
+#: Compared figures are medians of this number of turns, in processor time.
 TURNS = 15
 OWN_WINDOW = """
 CREATE AGGREGATE own_avg(x BIGINT, width BIGINT): DOUBLE {
@@ -83,7 +84,7 @@ class Average:
 
 
 class Frequency:
-    """Approximate frequencies as a Python class: the least of four counters."""
+    """Approximate frequencies as a Python class: the minimum of four counters."""
 
     def __init__(self) -> None:
         from operators.user_aggregates.expression_code import HELPERS
@@ -118,7 +119,7 @@ class Case:
 
 
 def main() -> None:
-    """Measures, writes the report and the plots."""
+    """Measures and writes the report and the plots."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.esl", description=__doc__)
     parser.add_argument("--largest", type=int, default=6, help="the largest window has 10^this rows")
     parser.add_argument("--naive", type=int, default=4, help="the same for running again over the window")
@@ -187,7 +188,8 @@ def _stepped(
     measured: int = MEASURED,
     filling: Sequence[StreamFold] = (),
 ) -> tuple[float, list[Any]]:
-    """The seconds for the last rows, after the others, which may be taken by `filling` with the same state."""
+    """The seconds for the last `measured` rows, and the states at the end. Operators `filling`, which have the same
+    states, may process the rows before them."""
     states: list[tuple[State, ...]] = [operator.traces() for operator in operators]
     type_ = polars_schema(operators[0].schema)["x"]
     at, start, seconds = 0, BEGINNING, 0.0
@@ -245,7 +247,7 @@ def _own_window(size: int) -> float:
 
 
 def _calls(case: Case, size: int = 1_000) -> tuple[float, float]:
-    """µs a row of the calls alone: a row leaves, one comes, and the value is taken."""
+    """µs a row of the calls alone, in SQL and in Python: each time a row leaves, one enters, and the value is read."""
     values = (np.arange(size + MEASURED) * 7919 % 1009).tolist()
     fill = Events(np.array([size]), np.full(size, COME), (pl.Series(values[:size]),))
     pairs = [value for old, new in zip(values, values[size:], strict=False) for value in (old, new)]
@@ -274,7 +276,7 @@ def _calls(case: Case, size: int = 1_000) -> tuple[float, float]:
 
 
 def _slide(slide: int, *, panes: bool) -> tuple[float, float]:
-    """Rows a second, and the rows that are kept."""
+    """Rows a second, and the number of rows in the state."""
     base = Known(Catalog()).base("sum", (pa.int64(),))
     frame = Frame("rows", WINDOW, slide)
     pane = np.gcd(WINDOW, slide) if panes else 1
@@ -289,7 +291,7 @@ def _slide(slide: int, *, panes: bool) -> tuple[float, float]:
 
 
 def _group_by(*, written: bool, groups: int = 1_000, count: int = 200_000) -> float:
-    """µs a row of a sum by a key, a batch of `BATCH` rows at a time."""
+    """µs a row of a sum by key, in batches of `BATCH` rows. `written` selects the sum written in SQL."""
     schema = pa.schema([("k", pa.int64()), ("x", pa.int64())])
     definition = Known(Catalog()).base("sum", (pa.int64(),))
     assert definition is not None

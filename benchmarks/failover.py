@@ -1,10 +1,9 @@
-"""How long results stand still when processes are killed: `python -m benchmarks.failover`.
+"""How long no results are published after processes are killed: `python -m benchmarks.failover`.
 
 A hundred queries run under load on one of two executors. The working executor is killed with SIGKILL, then the
-coordinator, then both at once. Measured is each time how long it takes, in seconds, until all results are final up to
-an instant that was written just after the kill, and how long that usually takes. In the end the results are compared,
-record by record, with those of an undisturbed run. Starts services of its own; writes
-`benchmarks/out/failover.json`.
+coordinator, then both at once. Each time the benchmark measures the seconds until all results are final up to an
+instant that was written just after the kill, and how long that usually takes. At the end it compares the results,
+record by record, with those of an undisturbed run. Starts its own services; writes `benchmarks/out/failover.json`.
 """
 
 import argparse
@@ -26,7 +25,7 @@ AIM_S = 10.0
 
 
 def measure(queries: int, directory: Path) -> list[Standstill]:
-    """The standstills; an AssertionError if a result differs from that of the undisturbed run."""
+    """Measures the standstills. Raises AssertionError if a result differs from that of the undisturbed run."""
     with ExitStack() as services:
         broker, redis = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
         for service in (broker, redis):
@@ -52,7 +51,7 @@ def measure(queries: int, directory: Path) -> list[Standstill]:
 
 
 def main() -> None:
-    """Measures, and writes the figures."""
+    """Measures and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=100)
     asked = parser.parse_args()

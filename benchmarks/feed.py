@@ -1,8 +1,8 @@
 """A process that sends bids at a steady rate: `python -m benchmarks.feed KAFKA TOPIC SCHEMA_ID RATE SECONDS [...]`.
 
 RATE is in records a second; several pairs of RATE and SECONDS follow one another without a gap. Every 20 ms it sends
-the bids that are due, with instants spread evenly over the time since the last tick. At the end it prints as JSON what
-it has sent (see `Fed` in `benchmarks.latency`).
+the bids that are due, with instants spread evenly over the time since the last tick. At the end it prints a summary as
+JSON (see `Fed` in `benchmarks.latency`).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The duration of a batch with next to nothing to do, and how long the result of a single record takes; in seconds."""
+"""The duration of an almost empty batch, and the time from a single record to its result, in seconds."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ class FixedCost:
 
 
 def measure_fixed_cost(cluster: Cluster) -> FixedCost:
-    """Measures a query that passes everything through, over a topic of one partition."""
+    """Measures a query that passes all records through, over a topic with one partition."""
     pulse = Pulse(cluster)
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, "dsms.pulses")
     try:
@@ -55,7 +55,7 @@ class Pulse:
         self._instant = int(self._bid["dateTime"][0])
 
     def send(self) -> int:
-        """Sends one record and the heartbeat that closes its instant; returns the instant."""
+        """Sends one record, and the heartbeat that makes its instant final; returns the instant."""
         self._instant += 2
         column = self._bid["dateTime"] * 0 + self._instant
         self._producer.produce("pulse", self._value.encode(self._bid.with_columns(column))[0], partition=0)
@@ -65,7 +65,7 @@ class Pulse:
 
 
 def lonely(pulse: Pulse, watch: FrontierWatch) -> float:
-    """Seconds from the acknowledged record to its commit, with nothing else to do."""
+    """Seconds from the acknowledgement of a record to the commit of its result, without other load."""
     instant = pulse.send()
     started = time.monotonic()
     while moved := watch.next(_WAIT_S):
@@ -75,7 +75,7 @@ def lonely(pulse: Pulse, watch: FrontierWatch) -> float:
 
 
 def gaps(pulse: Pulse, watch: FrontierWatch) -> list[float]:
-    """Seconds between commits while records trickle in, so that each batch starts when the one before it ends."""
+    """Seconds between commits while records trickle in, so that each batch starts when the previous one ends."""
     ended = threading.Event()
 
     def trickle() -> None:

@@ -1,8 +1,8 @@
 """Encoding and decoding of records: `python -m benchmarks.formats`.
 
-Measured are the records/s of each format in both directions, in one process: the best of five runs over batches of
-20 000, of NEXMark's Bid (about 110 bytes in Avro) and of four bigint columns. The peers are what most Python programs
-use in the same place, to and from dicts: fastavro and the standard json. Writes `benchmarks/out/formats.json`.
+Measures the records/s of each format in both directions, in one process: the best of five runs over batches of 20 000
+records, of NEXMark's Bid (about 110 bytes in Avro) and of four bigint columns. The peers are fastavro and the standard
+json, to and from dicts, which most Python programs use for this. Writes `benchmarks/out/formats.json`.
 """
 
 import io
@@ -37,7 +37,7 @@ BIGINTS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in "abc
 
 
 def bids(rng: np.random.Generator) -> pl.DataFrame:
-    """Random bids with the column sizes of Nexmark's generator."""
+    """Random bids with the column sizes of NEXMark's generator."""
     channels = np.array(["Google", "Facebook", "Baidu", "Apple", "channel-1234"])
     frame = pl.DataFrame(
         {
@@ -74,7 +74,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def avro(name: str, schema: pa.Schema, frame: pl.DataFrame, aim: float) -> list[Result]:
-    """Both Avro ways, and with one damaged record a batch."""
+    """Measures encoding and decoding of Avro, the latter also with one damaged record a batch."""
     writer = avro_schema(schema, "R")
     encoder, decoder = AvroEncoder(schema, 7), AvroDecoder(schema, {7: writer}.__getitem__)
     values = encoder.encode(frame).to_list()
@@ -105,7 +105,7 @@ def avro(name: str, schema: pa.Schema, frame: pl.DataFrame, aim: float) -> list[
 
 
 def json_records(name: str, schema: pa.Schema, frame: pl.DataFrame) -> list[Result]:
-    """Both JSON ways."""
+    """Measures encoding and decoding of JSON."""
     encoder, decoder = JsonEncoder(schema), JsonDecoder(schema)
     values = encoder.encode(frame).to_list()
     batches = [values[at : at + BATCH] for at in range(0, RECORDS, BATCH)]

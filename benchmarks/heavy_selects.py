@@ -1,10 +1,10 @@
-"""A reader that runs heavy SELECTs beside running results: `python -m benchmarks.heavy_selects`.
+"""A reader that runs heavy SELECTs while results are computed: `python -m benchmarks.heavy_selects`.
 
-A query filters bids that come at a steady rate, and other clients ask the API ten times a second. In turns, a minute in
-all of each kind, nobody else asks anything, or a reader runs heavy SELECTs, four at a time: endless recursion, joins of
-everything with everything, large sorts and texts, and reads of the growing result itself. Measured are the latency of
-results, from the making of a record to a read-committed consumer that has its result, and that of the API's calls, with
-the reader and without, in one run. Writes `benchmarks/out/heavy_selects.json`.
+A query filters bids that come at a steady rate, and other clients call the API ten times a second. Turns alternate, a
+minute in all with and without a reader that runs heavy SELECTs, four at a time: endless recursion, cross joins, large
+sorts and texts, and reads of the growing result itself. The benchmark measures, with and without the reader in one run,
+the latency of API calls and of results, from the creation of a record until a read-committed consumer has its result.
+Writes `benchmarks/out/heavy_selects.json`.
 """
 
 from __future__ import annotations
@@ -50,35 +50,35 @@ HEAVY = (
     "SELECT auction, count(*) AS bids, max(price) FROM kept GROUP BY auction ORDER BY bids DESC LIMIT 10",
     "SELECT count(*) FROM kept x JOIN kept y ON x.price <> y.price",
 )
-#: What other clients ask.
+#: The calls of other clients.
 CALLS = ("/v1/status", "/v1/queries", "/v1/queries/kept", "/v1/control/operators")
 _JOB = JOBS[0]
 _NUMBERS, _READERS, _TURNS, _PAUSE_S, _BUSY_S = 2_000, 4, 2, 0.1, 0.2
-#: What is left out after each change of turns: results under way then were made in the turn before.
+#: The time at the beginning of each turn that is left out: results in it may belong to the previous turn.
 _SETTLE_S = 3.0
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A part of the run, in milliseconds, with the reader or without."""
+    """A part of the run with or without the reader; its beginning and end in milliseconds."""
 
     heavy: bool
     begun: float
     ended: float
 
     def holds(self, stamps: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which instants lie in it, but for its first seconds."""
+        """Which times are in the turn, without its first seconds."""
         return (stamps >= self.begun + 1_000 * _SETTLE_S) & (stamps < self.ended)
 
 
 @dataclass
 class Clients:
-    """The reader and the other clients: threads that ask until the block ends."""
+    """The reader and the other clients: threads that make calls until the block ends."""
 
     url: str
-    #: (milliseconds, milliseconds until the answer) of calls.
+    #: The time of each call and its latency, in milliseconds.
     calls: list[tuple[float, float]] = field(default_factory=list)
-    #: How often the reader's statements were answered with each status.
+    #: How often the reader's statements were answered with each HTTP status.
     statuses: Counter[int] = field(default_factory=Counter)
     heavy: threading.Event = field(default_factory=threading.Event)
     _leaving: threading.Event = field(default_factory=threading.Event)
@@ -120,7 +120,7 @@ class Clients:
 
 @dataclass(frozen=True)
 class Measured:
-    """The latencies of results and of calls, each with the instant, and the turns."""
+    """The latencies of results and of calls, each with its time, and the turns."""
 
     results: NDArray[np.float64]
     calls: NDArray[np.float64]
@@ -128,7 +128,7 @@ class Measured:
     statuses: Counter[int]
 
     def percentile(self, pairs: NDArray[np.float64], percent: int, *, heavy: bool) -> float:
-        """A percentile of the latencies in the turns with the reader or without, in milliseconds."""
+        """A percentile of the latencies in the turns with or without the reader, in milliseconds."""
         inside = [pairs[turn.holds(pairs[:, 0]), 1] for turn in self.turns if turn.heavy == heavy]
         return float(np.percentile(np.concatenate(inside), percent))
 
@@ -165,7 +165,7 @@ def _measured(cluster: Cluster, rate: float, seconds: float) -> Measured:
 
 
 def _prepared(cluster: Cluster) -> int:
-    """Makes the query, and a table for the reader; returns the id of the schema of the bids."""
+    """Creates the query, and a table for the reader; returns the id of the schema of the bids."""
     schema_id = register_schema(cluster.url, "steady-value", WRITER)
     ensure_topic(cluster.kafka.admin(), "steady", PARTITIONS, KEPT)
     register(cluster, "Steady", "steady")
@@ -176,7 +176,7 @@ def _prepared(cluster: Cluster) -> int:
 
 
 def _turns(clients: Clients, seconds: float, see: See) -> tuple[list[Turn], NDArray[np.int64]]:
-    """The turns, and the results that were seen meanwhile."""
+    """Runs the turns; returns them and the results seen meanwhile."""
     turns, seen = [], list[NDArray[np.int64]]()
     for heavy in (False, True) * _TURNS:
         (clients.heavy.set if heavy else clients.heavy.clear)()
@@ -189,7 +189,7 @@ def _turns(clients: Clients, seconds: float, see: See) -> tuple[list[Turn], NDAr
 
 
 def _until(moment_s: float, see: See) -> list[NDArray[np.int64]]:
-    """What is seen until a moment of the monotonic clock."""
+    """The results seen until this time of the monotonic clock."""
     found: list[NDArray[np.int64]] = []
     while time.monotonic() < moment_s:
         found.append(see())

@@ -1,4 +1,5 @@
-"""The queries of `benchmarks.slice`, as SQL for us and for a peer, and as Polars code for the expected results."""
+"""The queries of `benchmarks.slice`: as SQL for this system and for a peer, and as Polars code for the expected
+results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Job:
     answer: Callable[[pl.DataFrame], pl.DataFrame]
 
     def select(self, quote: str, stream: str, streamed: str = "") -> str:
-        """The query as text; `quote` is how an engine quotes `dateTime`.
+        """The SQL of the query; `quote` is the engine's quotation mark for `dateTime`.
 
         >>> JOBS[0].select('"', "Bids", "STREAMED ")
         'SELECT STREAMED auction, price, "dateTime" FROM Bids WHERE auction % 10 = 0'

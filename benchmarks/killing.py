@@ -1,4 +1,5 @@
-"""Killing executors and the coordinator under load: how long results stand still, and what they are in the end."""
+"""Kills executors and the coordinator under load; measures how long no results are published and reads the final
+results."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ SHAPES = (
 
 @dataclass
 class Standstill:
-    """The seconds from a kill until all results were final up to the instant that was written next; `usual_s` is how
+    """The seconds from a kill until all results were final up to the instant that was written next. `usual_s` is how
     long that takes without a kill."""
 
     killed: str
@@ -44,7 +45,7 @@ class Standstill:
 
 @dataclass
 class Load:
-    """Records that a thread writes all the time; `instant` is the last one in the log."""
+    """Records that a thread writes continuously; `instant` is the last one in the log."""
 
     kafka: str
     topic: str
@@ -64,7 +65,7 @@ class Load:
             self.failure = error
 
     def stop(self) -> None:
-        """Ends the load; raises the error that ended it before."""
+        """Ends the load. Raises the error that has ended it before, if any."""
         self._over.set()
         if self.failure is not None:
             raise self.failure
@@ -76,7 +77,7 @@ def _input(at: int) -> Input:
 
 
 def register(cluster: Cluster, topic: str, count: int) -> list[str]:
-    """Registers `count` queries of all shapes with different constants; returns their result topics."""
+    """Creates `count` queries of all shapes with different constants; returns their result topics."""
     cluster.sql(SOURCE.format(p=cluster.name, topic=topic))
     names = [f"{cluster.name}q{number}" for number in range(count)]
     for number, name in enumerate(names):
@@ -87,7 +88,7 @@ def register(cluster: Cluster, topic: str, count: int) -> list[str]:
 
 @contextmanager
 def loaded(kafka: str, topic: str) -> Iterator[Load]:
-    """A load that runs during the block; afterwards heartbeats close the instants up to `END`."""
+    """A load that runs during the block. Afterwards heartbeats make the instants up to `END` final."""
     load = Load(kafka, topic)
     thread = threading.Thread(target=load.run, name="load")
     thread.start()
@@ -100,7 +101,7 @@ def loaded(kafka: str, topic: str) -> Iterator[Load]:
 
 
 def disturbed(cluster: Cluster, topic: str, topics: list[str]) -> list[Standstill]:
-    """Kills the working executor, the coordinator, and both at once, one after the other under load."""
+    """Kills under load, one after the other: the working executor, the coordinator, and both at once."""
     frontiers = Frontiers(ProgressReader(KafkaSettings(cluster.kafka), cluster.name, whole=True))
     try:
         with loaded(cluster.kafka, topic) as load:

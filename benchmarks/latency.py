@@ -1,4 +1,4 @@
-"""The latency from the making of a record to a read-committed consumer that has its result, under a steady load."""
+"""The latency from the creation of a record until a read-committed consumer has its result, under a steady load."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ _DRAIN_S = 60.0
 
 @dataclass(frozen=True)
 class Latency:
-    """Percentiles in seconds over all results of records made after the warm-up, and the rate that was reached."""
+    """Percentiles in seconds over all results of records created after the warm-up, and the achieved rate."""
 
     p50_s: float
     p99_s: float
@@ -36,7 +36,8 @@ class Latency:
 
 
 class Fed(msgspec.Struct, frozen=True):
-    """The summary of a feed: records sent, those that the filter keeps, the rate reached, and the greatest delay."""
+    """The summary of a feed: records sent, records that the filter keeps, the achieved rate, the greatest delay, and
+    when it began and ended."""
 
     sent: int
     kept: int
@@ -69,7 +70,7 @@ def measure_latency(cluster: Cluster, job: Job, rate: float, seconds: int) -> La
 
 
 def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) -> tuple[list[NDArray[np.int64]], Fed]:
-    """(stamp, latency) pairs in milliseconds, until every record that was sent and kept has its result."""
+    """Reads (time, latency) pairs in milliseconds until each sent record that the filter keeps has its result."""
     seen: list[NDArray[np.int64]] = []
     count, fed, deadline = 0, None, float("inf")
     while fed is None or count < fed.kept:
@@ -84,7 +85,7 @@ def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) ->
 
 
 def seen_now(consumer: Consumer, width: int) -> NDArray[np.int64]:
-    """(stamp, latency) pairs in milliseconds of the results that have just come; none if there are none yet."""
+    """(Time, latency) pairs in milliseconds of the results that have just arrived, if any."""
     messages = consumer.consume(_CONSUME, _POLL_S)
     now = time.time_ns() // 1_000_000
     bodies = [value[PREFIX:] for message in messages if message.error() is None and (value := message.value())]

@@ -1,9 +1,10 @@
-"""How evenly queries are spread that never move, simulated: `python -m benchmarks.placement`.
+"""Simulates how evenly queries are distributed if none ever moves: `python -m benchmarks.placement`.
 
-Queries come and go, with loads that differ by orders of magnitude (lognormal). Each goes to the fragment that the
-coordinator would choose when it comes (`dsms/registration/placement.py`) and stays there. Measured at each coming and
-coming, once the first queries have gone: the load of the busiest fragment, in % of the mean, where queries stay, and
-where all were dealt anew, the heaviest first. Median and 95th percentile. Writes `benchmarks/out/placement.json`.
+Queries are created and dropped, with loads that differ by orders of magnitude (lognormal). A new query goes to the
+fragment that the coordinator would choose (`dsms/registration/placement.py`) and stays there. At the creation of each
+query, once the first queries have been dropped, the simulation takes the load of the busiest fragment in % of the mean:
+with the queries where they are, and with all queries redistributed, the heaviest first. It reports the median and the
+95th percentile. Writes `benchmarks/out/placement.json`.
 """
 
 import argparse
@@ -25,7 +26,7 @@ SPREAD = 1.0
 
 @dataclass(frozen=True)
 class Running:
-    """A query, its load, and when it goes."""
+    """A query, its load, and when it is dropped."""
 
     fragment: str
     load: float
@@ -33,8 +34,8 @@ class Running:
 
 
 def history(seed: int, fragments: int, queries: int, comings: int) -> Iterator[tuple[float, float]]:
-    """The busiest fragment in % of the mean as it is, and dealt anew, at each coming of a query; about `queries` run at
-    once."""
+    """The load of the busiest fragment in % of the mean, as it is and after a redistribution, at each creation of a
+    query. About `queries` run at a time."""
     draw, running, now = random.Random(seed), list[Running](), 0.0
     for number in range(comings):
         now += draw.expovariate(1.0)
@@ -47,7 +48,7 @@ def history(seed: int, fragments: int, queries: int, comings: int) -> Iterator[t
 
 
 def dealt(running: Sequence[Running], fragments: int) -> list[Running]:
-    """The queries dealt anew: the heaviest first, each to the least loaded fragment."""
+    """The queries redistributed: the heaviest first, each to the least loaded fragment."""
     loads, places = _loads([], fragments), dict[int, str]()
     for at in sorted(range(len(running)), key=lambda at: -running[at].load):
         places[at] = min(loads, key=lambda name: (loads[name], name))

@@ -1,4 +1,4 @@
-"""Watching the frontiers of result topics: when which part of the results became final and visible."""
+"""Watches the frontiers of result topics: when which part of the results became final and visible."""
 
 import time
 from collections import deque
@@ -18,7 +18,7 @@ _PIECE, _POLL_S = 10_000, 0.1
 
 @dataclass(frozen=True)
 class Moved:
-    """A new frontier of a result topic, and when it was seen by this process's monotonic clock."""
+    """A new frontier of a result topic, and when this process saw it (monotonic clock)."""
 
     seen_s: float
     frontier: int
@@ -39,7 +39,7 @@ class ProgressReader:
         )
 
     def read(self, timeout_s: float) -> list[Moved]:
-        """The next moves, as soon as there is a record; none if none comes in time."""
+        """The next moves, as soon as there is a record; an empty list if none arrives in time."""
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
@@ -52,7 +52,7 @@ class ProgressReader:
 
 
 def _moved(message: Message, seen_s: float) -> Moved | None:
-    """The move of a partition in a record."""
+    """The move of a partition that a record contains."""
     key, value = (message.key() or b"").decode(), message.value()
     if message.error() is not None or not value or key.count("/") != 1:
         return None
@@ -86,7 +86,7 @@ class FrontierWatch:
 
 
 class Frontiers:
-    """The frontiers of all results, brought up to date by the records of a reader."""
+    """The frontiers of all results, updated with the records of a reader."""
 
     def __init__(self, progress: ProgressReader) -> None:
         self._progress = progress
@@ -95,9 +95,10 @@ class Frontiers:
     def wait(
         self, topics: Collection[str], instant: int, limit_s: float, check: Callable[[float], None] = lambda _: None
     ) -> float:
-        """The moment (of the monotonic clock) at which the last of the topics was seen to be final up to the instant.
+        """Waits until all topics are final up to the instant; returns that time of the monotonic clock.
 
-        `check` is called with the seconds so far whenever nothing moves, and may raise. ExternalError after `limit_s`.
+        While no frontier moves, `check` is called with the seconds so far; it may raise. Raises ExternalError after
+        `limit_s`.
         """
         begun = seen = time.monotonic()
         while behind := [topic for topic in topics if self._reached.get(topic, -1) < instant]:

@@ -1,10 +1,10 @@
-"""The slice's queries beside Python's other engines: `python -m benchmarks.python_peers --records 2000000`.
+"""The queries of `benchmarks.slice` on other Python engines: `python -m benchmarks.python_peers --records 2000000`.
 
-Bids as JSON are read from a topic, filtered or passed through, and written to another topic as JSON: by us, by Pathway
-and by plain Spark Structured Streaming (from_json, its Kafka source and sink, `availableNow`). Ours is exactly once and
-in the order of instants; the peers write at least once. Each runs in one process; the first run warms it up, the second
-counts, and the time of the same query over one record per partition is subtracted. All results are verified. Writes
-`benchmarks/out/python_peers.json`.
+Bids as JSON are read from a topic, filtered or passed through, and written to another topic as JSON: by this system, by
+Pathway and by plain Spark Structured Streaming (from_json, its Kafka source and sink, `availableNow`). This system
+writes exactly once and in the order of instants, the peers at least once. Each engine runs in one process: the first
+run warms it up, the second is measured, and the time of the same query over one record per partition is subtracted. All
+results are verified. Writes `benchmarks/out/python_peers.json`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dsms.local.versions import Artifact
 from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "python_peers.json"
-#: The newest Spark whose Kafka connector can be had.
+#: The newest Spark for which a Kafka connector is available.
 PATHWAY, SPARK = "0.33.0", "4.2.0"
-#: What Spark's Kafka source needs beside Spark.
+#: The jars that Spark's Kafka source needs in addition to Spark.
 _SPARK_JARS = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
 _TOPICS = ("bid", "few")
 _HERE = Path(__file__).parent / "peers"
@@ -57,12 +57,12 @@ class Run:
     peak_mb: float
 
 
-#: Runs a job over a topic into another one, and returns when all results are there.
+#: Runs a job from a topic into another one, until all results are written.
 Engine = Callable[[Job, str, str], Run]
 
 
 def main() -> None:
-    """Measures all engines one after the other, and writes the report."""
+    """Measures all engines, one after the other, and writes the report."""
     options = _options()
     results: list[Result] = []
     with running_cluster() as cluster:
@@ -104,7 +104,7 @@ def _name(out: str) -> str:
 
 
 def _load(kafka: KafkaSettings, topic: str, records: int) -> None:
-    """Fills a topic; each partition ends with a heartbeat, which peers see as an empty record or not at all."""
+    """Fills a topic with bids as JSON."""
     ensure_topic(kafka.admin(), topic, PARTITIONS, KEPT)
     producer = kafka.producer()
     for frame in all_bids(records):
@@ -170,7 +170,7 @@ def _spark(kafka: KafkaSettings) -> Iterator[Engine]:
 
 
 def _environment(package: str, version: str) -> Path:
-    """The Python of an environment of its own that has a package; it is made once, in the cache directory."""
+    """The Python of a separate environment with a package. The environment is created once, in the cache directory."""
     home = cache_dir(os.environ) / f"{package}-{version}-venv"
     python, done = home / "bin" / "python", home / ".done"
     if not done.exists():
@@ -183,7 +183,7 @@ def _environment(package: str, version: str) -> Path:
 
 @contextmanager
 def _client(command: list[str], environ: dict[str, str], kafka: KafkaSettings) -> Iterator[Engine]:
-    """An engine in a process of its own, which answers a line for each job."""
+    """An engine in a separate process, which answers each job with a line."""
     client = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert client.stdin is not None and client.stdout is not None
     say, answers = client.stdin, client.stdout

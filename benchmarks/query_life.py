@@ -1,9 +1,9 @@
-"""Registering, replacing, pausing and dropping queries beside running ones: `python -m benchmarks.query_life`.
+"""Creates, replaces, pauses and drops queries while others run: `python -m benchmarks.query_life`.
 
-Bids come at a steady rate, and some queries run all the time. Measured are the gaps between two committed batches of
-each running query: before, while other queries are added, replaced, paused, resumed and dropped, and afterwards. A gap
-is given in batches (1 for a query that takes part in every batch) and in seconds, as the largest and the median of each
-phase. Starts a cluster of its own, takes about two minutes and writes `benchmarks/out/query_life.json`.
+Bids come at a steady rate, and some queries run all the time. The benchmark measures the gaps between two committed
+batches of each running query: before, while other queries are added, replaced, paused, resumed and dropped, and
+afterwards. It reports the largest and the median gap of each phase, in batches (1 if the query takes part in every
+batch) and in seconds. Starts its own cluster, takes about two minutes and writes `benchmarks/out/query_life.json`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ RUNNING = {
     "recent": "SELECT channel, MAX(price) AS highest FROM Bids [Range 10 Seconds] GROUP BY channel",
     "best": "SELECT auction, price FROM Bids ORDER BY price DESC LIMIT 10",
 }
-#: The queries that are registered, replaced by one another, and dropped.
+#: The queries that are created, replaced by one another, and dropped.
 COMING = (
     "SELECT auction, price FROM Bids WHERE price > 90000000",
     "SELECT channel AS auction, COUNT(*) AS price FROM Bids GROUP BY channel",
@@ -50,14 +50,14 @@ Phase = tuple[str, float, float]
 
 @dataclass(frozen=True)
 class Batch:
-    """When a batch of a query's result was committed, by the wall clock, and the number of its epoch."""
+    """When a batch of a query's result was committed (wall clock), and the number of its epoch."""
 
     at_s: float
     epoch: int
 
 
 def main() -> None:
-    """Measures, and writes the report."""
+    """Measures and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=float, default=5_000.0, help="bids a second")
     parser.add_argument("--out", type=Path, default=OUT)
@@ -117,7 +117,7 @@ def _execute_in_steps(cluster: Cluster, statements: Sequence[str], feed: "subpro
 
 
 def _let_pass(seconds: float, feed: "subprocess.Popen[str]") -> None:
-    """Lets the queries run on for some seconds; an error if the feed ends in between."""
+    """Lets the queries run for some seconds. Raises ExternalError if the feed ends meanwhile."""
     try:
         feed.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -1,10 +1,10 @@
-"""What one change of a recursive relation costs, beside computing it again: `python -m benchmarks.recursion`.
+"""The cost of a change of a recursive relation, compared with computing it again: `python -m benchmarks.recursion`.
 
-Ancestors in a random forest, whose nodes have a parent among those before them: a row for each node and each of its
-ancestors, about twelve times as many rows as edges in the largest. Measured is the median step (ms) that adds a leaf,
-that removes one, and that moves a node with what is below it to another parent; beside DuckDB, which computes the
-closure of the same edges anew. The last relation is compared with DuckDB's, row by row. Writes
-`benchmarks/out/recursion.json`.
+The relation has a row for each node of a random forest and each of its ancestors; in the largest forest it has about
+twelve times as many rows as edges. The parent of a node is a random earlier node. The benchmark measures the median
+step (ms) that adds a leaf, removes a leaf, and moves a node with its descendants to another parent, and the time in
+which DuckDB computes the closure of the same edges again. The last relation is compared with DuckDB's, row by row.
+Writes `benchmarks/out/recursion.json`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Forest:
         self._step(np.array([*self.parents.items()]), 1)
 
     def changes(self, kind: str) -> Iterator[float]:
-        """The seconds that each of some changes takes."""
+        """Makes changes of a kind; yields the seconds that each takes."""
         for _ in range(_STEPS):
             yield self._timed(getattr(self, f"_{kind}"))
 
@@ -91,7 +91,7 @@ class Forest:
         self._seen = union_all([self._seen, step.delta]) if self._at > 1 else step.delta
 
     def verify(self) -> float:
-        """Compares the relation with DuckDB's; the seconds that DuckDB took."""
+        """Compares the relation with DuckDB's; returns the seconds that DuckDB took."""
         edges = pl.DataFrame({"c": list(self.parents), "d": list(self.parents.values())})
         database = duckdb.connect()
         database.register("e", edges.to_arrow())

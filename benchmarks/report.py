@@ -1,4 +1,4 @@
-"""The format of all benchmark results: figures, and the machine, commit and versions they were measured with."""
+"""The format of all benchmark results: figures, and the machine, commit and versions with which they were measured."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Result:
-    """One figure; `better` is "higher" or "lower", `aim` the value to reach."""
+    """A figure; `better` is "higher" or "lower", `aim` the value to reach."""
 
     name: str
     value: float
@@ -38,8 +38,8 @@ def write_report(
     failures: Mapping[str, str] | None = None,
     more: Mapping[str, object] | None = None,
 ) -> None:
-    """Writes the results as JSON, and prints them; `failures` has the reason for each figure that is missing, and
-    `more` what is no figure."""
+    """Writes the results as JSON and prints them. `failures` has the reason for each missing figure, `more` all other
+    entries of the report."""
     machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     report = {

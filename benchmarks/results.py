@@ -1,6 +1,6 @@
-"""Reading committed results, and comparing them with what Polars computes from the generated bids.
+"""Reads committed results and compares them with those that Polars computes from the generated bids.
 
-The decoder is the benchmark's own, for records of integers only: what is measured is not used to verify itself.
+The benchmark has its own decoder, for records of integers only, because the measured code must not verify itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: 
 
 
 def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
-    """All committed records of a topic, in order within each partition; waits for the end of open transactions."""
+    """All committed records of a topic, in order within each partition. Waits for the end of open transactions."""
     ranges = decided_ranges(kafka.admin(), topic)
     waiting = {offsets.partition for offsets in ranges}
     consumer = kafka.consumer()
@@ -77,7 +77,7 @@ def expected(records: int, query: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.
 
 
 def verify(results: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
-    """InternalError unless both hold the same rows equally often."""
+    """Raises InternalError unless both have the same rows equally often."""
     if results.height != wanted.height:
         raise InternalError(f'"{name}" gave {results.height} results, not {wanted.height}')
     columns = wanted.columns

@@ -1,9 +1,9 @@
-"""Bytes in queues under each scheduling policy, live: `python -m benchmarks.scheduling`.
+"""Bytes in queues under each scheduling policy, on a real cluster: `python -m benchmarks.scheduling`.
 
-Bids come in bursts that the executor cannot keep up with. The first stage of the query drops most of them at little
-cost, the second one works long on the rest. The executor changes its policy while it runs; each policy gets the same
-bursts. Measured are the peak and the mean of the queued bytes (MB, and the peak in % of FIFO's): of the records in
-Kafka that are not read yet, and of the elements between the stages. Writes `benchmarks/out/scheduling.json` and a plot.
+Bids come in bursts with which the executor cannot keep up. The first stage of the query drops most of them at little
+cost; the second stage needs much time for the rest. The executor changes its policy while it runs; each policy gets the
+same bursts. The benchmark measures the peak and the mean of the queued bytes (in MB, and the peak in % of FIFO's): the
+unread records in Kafka and the elements between the stages. Writes `benchmarks/out/scheduling.json` and a plot.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Watch:
         self._thread.join()
 
     def let_pass(self, seconds: float) -> None:
-        """Goes on sampling for some seconds."""
+        """Continues sampling for some seconds."""
         self._leaving.wait(seconds)
 
     def _run(self) -> None:
@@ -87,7 +87,7 @@ def _queues(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _drained(cluster: Cluster, ends: Mapping[Partition, int]) -> bool:
-    """Whether everything up to the ends of the log has been read and processed."""
+    """Whether all records up to the ends of the log have been read and processed."""
     queues = _queues(cluster)
     read = {queue["partition"]: queue["next_offset"] for queue in queues if queue["source"] is not None}
     all_read = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
@@ -95,7 +95,7 @@ def _drained(cluster: Cluster, ends: Mapping[Partition, int]) -> bool:
 
 
 def main() -> None:
-    """Measures, writes the report and the plot."""
+    """Measures and writes the report and the plot."""
     given = _options()
     with running_cluster(given.keep) as cluster:
         schema_id = register_schema(cluster.url, f"{TOPIC}-value", WRITER)
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def _measured(cluster: Cluster, schema_id: int, policy: str, given: argparse.Namespace) -> Watch:
-    """Bursts under one policy, until all of their records are processed."""
+    """Sends bursts under one policy, and samples until all of their records are processed."""
     executor = next(iter(cluster.api.status()["executors"]))
     change = {"policy": policy, "target_batch_seconds": 0.5}
     httpx.patch(f"{cluster.url}/v1/control/executors/{executor}", json=change, trust_env=False).raise_for_status()

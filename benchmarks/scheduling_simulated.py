@@ -1,8 +1,8 @@
 """Rows in queues under each scheduling policy, simulated: `python -m benchmarks.scheduling_simulated`.
 
-The scheduler's own code decides what one simulated processor does next. Three paths share it, each with bursts of its
-own; each policy gets the same inputs. Measured are the peak and the mean of the queued rows, the peak in % of FIFO's,
-and the median and longest latency (ms); each figure is the median over several seeds. Writes
+The real scheduler decides what one simulated processor does next. Three paths share the processor, each with its own
+bursts; each policy gets the same inputs. The benchmark measures the peak and the mean of the queued rows, the peak in %
+of FIFO's, and the median and longest latency (ms). Each figure is the median over several seeds. Writes
 `benchmarks/out/scheduling_simulated.json` and a plot of the first seed.
 """
 
@@ -25,24 +25,25 @@ from dsms.scheduler.simulate import Outcome, Setup, simulate
 
 OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
 POLICIES = ("chain", "greedy", "chain(latency = 15 s)", "round_robin", "weighted_fair", "fifo")
-#: Chain scheduling in each path by itself, as if each were a fragment: the operating system gives each a fair share.
+#: Chain scheduling in each path separately, as if each were a fragment to which the operating system gives a fair
+#: part of the processor.
 APART = "chain, each path by itself"
-#: Rows that arrive at once.
+#: The number of rows that arrive at once.
 ROWS = 1_000
-#: For each path its operators: the milliseconds for what is left of `ROWS` rows, and the selectivity.
+#: The operators of each path: the milliseconds for the rest of `ROWS` rows, and the selectivity.
 CHARTS = (
     ((10, 0.9), (10, 0.1), (60, 0)),
     ((10, 0.4), (20, 0.9), (30, 0)),
     ((20, 0.8), (20, 0.5), (20, 0.1), (20, 0)),
 )  # fmt: skip
-#: The utilisation of the processor in the long run, and the mean seconds of bursts and of pauses of each path.
+#: The average utilisation of the processor, and the mean seconds of bursts and of pauses of each path.
 LOAD, ON_S, OFF_S = 0.7, 4.4, 13.2
 BATCH_S = 0.01
 
 
 @dataclass(frozen=True)
 class ChainOfEach:
-    """The path first that has received the least service; within it the steepest chain."""
+    """Serves the path that has received the least service, and within it the steepest chain."""
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
         """By the service of the path so far, then by the slope of the chain."""
@@ -59,7 +60,7 @@ def path(chart: Sequence[tuple[float, float]]) -> progress.Path:
 
 
 def arrivals(seed: int, seconds: float) -> list[Input]:
-    """The inputs of all paths: each has bursts of its own."""
+    """The inputs of all paths, with independent bursts."""
     work_s = sum(milliseconds for chart in CHARTS for milliseconds, _ in chart) / 1_000
     bursts = Bursts(LOAD / work_s * (ON_S + OFF_S) / ON_S, ON_S, OFF_S)
     by_path = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
@@ -74,7 +75,7 @@ def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> 
 
 
 def main() -> None:
-    """Simulates, writes the report and the plot."""
+    """Simulates and writes the report and the plot."""
     options = _options()
     runs = [simulated(seed, options.seconds) for seed in range(options.seeds)]
     write_report(options.out, list(_results(runs)))

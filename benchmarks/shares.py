@@ -1,10 +1,10 @@
 """One query on several executors: `python -m benchmarks.shares --executors 1,2,4`.
 
-A pass-through, whose fragments hand nothing to each other, and a count of bids by auction that is published at every
-instant, whose fragments exchange all records and all results by links. With one executor one fragment runs the query;
-with more each of them runs a share of it. Measured are the throughput (records/s), CPU (s per million records, also of
-Kafka and Redis) and memory (MB). All results are verified. On a machine with few cores the CPU a record says what more
-machines would gain: it should stay as it is. Writes `benchmarks/out/shares.json`.
+The queries are a pass-through, whose fragments exchange nothing, and a count of bids by auction that is published at
+every instant, whose fragments exchange all records and all results through links. With one executor one fragment runs
+the query; with several, each runs a shard of it. The benchmark measures the throughput (records/s), CPU (s per million
+records, also of Kafka and Redis) and memory (MB). All results are verified. On a machine with few cores, the CPU per
+record shows how the query would scale to more machines: it should not grow. Writes `benchmarks/out/shares.json`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Step = Callable[[pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True)
 class Question:
-    """A query over bids, and the columns of its results. `answer` is Polars' answer over some bids, `total` puts the
-    answers over several pieces together, and `last` gives the result at the end of its changes."""
+    """A query over bids, and the columns of its results. `answer` computes the answer over some bids with Polars,
+    `total` merges the answers over several pieces, and `last` computes the final result from the changes."""
 
     name: str
     select: str
@@ -68,7 +68,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its time, the CPU of our processes and of the services, and the peak memory of ours."""
+    """One run: its time, the CPU of this project's processes and of the services, and the peak memory of the former."""
 
     seconds: float
     cpu_s: float

@@ -1,11 +1,11 @@
-"""Many queries that differ in constants only: `python -m benchmarks.sharing --queries 10,100,1000`.
+"""Many queries that differ only in constants: `python -m benchmarks.sharing --queries 10,100,1000`.
 
-Queries of ten shapes over bids, each with other constants, are registered over an empty topic. Then a million bids
-become visible in one transaction, and another million each time all results of all queries are final. Each number of
-queries takes turns with the ten shapes alone; after a warm-up the median of three turns counts. The same is measured
-for queries with `shared = false`, for as many as there is time for. Measured are the throughput (records/s, and as a
-part of that of the ten shapes alone), CPU (s), peak memory (MB) and the longest registration (ms). The results of some
-queries are compared with Polars' over the same bids. Writes `benchmarks/out/sharing.json` and a plot.
+Queries of ten shapes over bids, each with other constants, are created over an empty topic. Then a million bids become
+visible in one transaction, and another million each time that the results of all queries are final. Each number of
+queries alternates with ten queries, one of each shape; after a warm-up, the medians of three turns are reported. The
+same is measured with `shared = false`, for as many queries as time permits. The benchmark measures the throughput
+(records/s, and relative to that of the ten queries), CPU (s), peak memory (MB) and the longest CREATE (ms). The results
+of some queries are compared with Polars' over the same bids. Writes `benchmarks/out/sharing.json` and a plot.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from connectors.kafka.topics import KEPT, ensure_topic
 from operators.core.errors import DsmsError, ExternalError
 
 OUT = Path(__file__).parent / "out" / "sharing.json"
-#: The shapes, with constants in braces. The logarithms of prices are spread evenly from 100 to 10^8.
+#: The shapes, with constants in braces. Prices are from 100 to 10^8, with uniformly distributed logarithms.
 SHAPES = (
     "SELECT STREAMED auction, bidder, price FROM Bids WHERE auction = {auction}",
     "SELECT STREAMED auction, price, channel FROM Bids WHERE bidder = {bidder}",
@@ -58,7 +58,7 @@ SHAPES = (
     "SELECT STREAMED bidder, COUNT(*) AS bids FROM Bids GROUP BY bidder HAVING COUNT(*) > {many}",
 )
 _LIMIT_S, _PATIENCE_S = 300.0, 10.0
-#: The turns that count.
+#: The number of measured turns.
 _ROUNDS = 3
 
 
@@ -88,8 +88,8 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a number of queries; `beside_first` is their throughput as a part of that of the fewest queries,
-    `registering_s` has the seconds of each registration."""
+    """The figures of a number of queries. `beside_first` is their throughput relative to that of the fewest queries,
+    `registering_s` has the seconds of each CREATE."""
 
     queries: int
     shared: bool
@@ -112,7 +112,7 @@ class Bids:
         self._parts: list[tuple[int, int]] = []
 
     def send(self, records: int) -> float:
-        """Sends more bids in one transaction; returns the moment just before its commit."""
+        """Sends more bids in one transaction; returns the time just before its commit."""
         values = encoder(self._schema_id).encode(bids(self.sent, records)).to_list()
         self._parts.append((self.sent, records))
         self._producer.begin_transaction()
@@ -134,12 +134,12 @@ class Bids:
         return end_ms(self.sent)
 
     def all(self) -> Iterator[pl.DataFrame]:
-        """Everything that was sent."""
+        """All bids that were sent."""
         return (bids(first, records) for first, records in self._parts)
 
 
 class Asked:
-    """`count` queries over bids, in a cluster of their own, since a query that is added later has to catch up."""
+    """`count` queries over bids, in a cluster without others, because a query that is added later has to catch up."""
 
     def __init__(self, cluster: Cluster, count: int, *, shared: bool) -> None:
         self.count, self.shared, self.rounds = count, shared, list[Round]()
@@ -150,7 +150,7 @@ class Asked:
         self._frontiers = Frontiers(ProgressReader(cluster.kafka, cluster.state.cluster))
 
     def close(self) -> None:
-        """Closes its connections to the cluster."""
+        """Closes the connections to the cluster."""
         self._frontiers.close()
 
     def round(self, records: int) -> None:
@@ -170,7 +170,7 @@ class Asked:
                 raise ExternalError(f"q{number} is wrong: {results.height} rows, not {wanted.height}", retryable=False)
 
     def measured(self, rounds: Sequence[Round], records: int, beside_first: float = 1.0) -> Measured:
-        """The medians of some turns, and the greatest peak of memory."""
+        """The medians of several turns, and the greatest peak of memory."""
         seconds, cpu_s = (float(np.median(column)) for column in zip(*(round_[:2] for round_ in rounds), strict=True))
         peak_mb = max(round_.peak_mb for round_ in rounds)
         report(
@@ -186,13 +186,14 @@ class Asked:
 
 
 def queries(count: int) -> Iterator[tuple[int, str]]:
-    """The numbers and texts of `count` queries, in turn of each shape."""
+    """The numbers and texts of `count` queries, whose shapes alternate."""
     for number in range(count):
         yield number, Constants(number // len(SHAPES)).of(SHAPES[number % len(SHAPES)])
 
 
 def measure(counts: Sequence[int], records: int, *, shared: bool) -> list[Measured]:
-    """Measures each number of queries in turns with the first number, so that both meet the same machine."""
+    """Measures each number of queries, alternating with the first number, so that the machine is equally fast for
+    both."""
     measured: list[Measured] = []
     with _asked(counts[0], records, shared=shared) as few:
         for _ in range(_ROUNDS if len(counts) == 1 else 0):
@@ -219,7 +220,7 @@ def _in_turns(few: Asked, many: Asked, records: int) -> Measured:
 
 @contextmanager
 def _asked(count: int, records: int, *, shared: bool) -> Iterator[Asked]:
-    """Queries that are registered and warmed up; their results are verified at the end."""
+    """Creates queries and warms them up; verifies their results at the end."""
     with running_cluster() as cluster, closing(Asked(cluster, count, shared=shared)) as asked:
         asked.round(records)
         yield asked
@@ -238,7 +239,7 @@ def _register(cluster: Cluster, count: int, *, shared: bool) -> list[float]:
 
 
 def main() -> None:
-    """Measures, writes the report and the plot."""
+    """Measures and writes the report and the plot."""
     options = _options()
     together = measure(options.queries, options.records, shared=True)
     apart = measure(options.unshared, options.records, shared=False) if options.unshared else []

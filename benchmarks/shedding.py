@@ -1,9 +1,10 @@
 """Load shedding at three times the capacity, simulated: `python -m benchmarks.shedding`.
 
-Three queries sum up a stream in windows. For a minute three times as many records come as can be processed, afterwards
-a third of that number. The decision and the Shed operator are the system's own; the cost of a record is a constant, so
-nothing is timed and the figures do not depend on the machine. Measured are the longest lag (ms), the rates, and the
-relative errors against the exact answers over all records. Writes `benchmarks/out/shedding.json`.
+Three queries aggregate a stream in windows. For a minute records come at three times the capacity, afterwards at a
+third of the capacity. The decision about rates and the Shed operator are the system's. The cost of a record is a
+constant, so that nothing is timed and the figures do not depend on the machine. The benchmark reports the longest lag
+(ms), the rates, and the relative errors compared with the exact answers over all records. Writes
+`benchmarks/out/shedding.json`.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from operators.streams.shed import SHARE, Shed, Value
 
 OUT = Path(__file__).parent / "out" / "shedding.json"
 BURST_S, CALM_S, STEP_S, WINDOW_S = 60.0, 40.0, 0.5, 5.0
-#: Seconds that reading a record takes; the costs of the queries come on top.
+#: The seconds to read a record, in addition to the costs of the queries.
 BASE_S = 40e-6
 DEADLINE_S = 2.0
 
@@ -75,7 +76,7 @@ def main() -> None:
 
 
 def simulated(seed: int, *, even: bool = False) -> Outcome:
-    """One run. `even`: all queries have the same rate, the largest one that the budget allows, as if records were
+    """One run. With `even`, all queries have the same rate, the largest that the budget permits, as if records were
     dropped at the source."""
     chance, outcome = np.random.default_rng(seed), Outcome()
     observed = {query.name: Observed() for query in QUERIES}
@@ -173,7 +174,7 @@ def _results(runs: Sequence[tuple[Outcome, Outcome]]) -> Iterator[Result]:
 
 
 def _worst(outcome: Outcome) -> float:
-    """The largest weighted error over the queries, of the 95th percentile of each."""
+    """The largest of the queries' weighted 95th percentiles of errors."""
     return max(query.weight * quantiles(outcome.errors[query.name], n=20)[-1] for query in QUERIES)
 
 

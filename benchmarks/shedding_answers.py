@@ -1,4 +1,4 @@
-"""The exact answers of queries over bids, by DuckDB over the whole log; and the relations in their result topics."""
+"""The exact answers of queries over bids, by DuckDB over the whole log, and the relations in their result topics."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ def logged(kafka: KafkaSettings, topic: str) -> pl.DataFrame:
 
 
 def logged_rates(kafka: KafkaSettings, cluster: str) -> pl.DataFrame:
-    """The logged rates: from which offset of a partition on which part of a query's input is kept; in log order."""
+    """The logged rates in log order: the part of a query's input that is kept from an offset of a partition on."""
     rows = [
         (query, int(partition), *json.loads(message.value()))
         for messages in committed_messages(kafka, internal_topic(cluster, "shed"))
@@ -82,7 +82,7 @@ class Answers:
         return self._rows[aggregates]
 
     def sampled(self, aggregates: str, rate: float, seed: int) -> Rows:
-        """The answer if each bid were kept with probability `rate`: averages as they are, sums divided by the rate."""
+        """The answer if each bid is kept with probability `rate`: averages unchanged, sums divided by the rate."""
         chances = np.random.default_rng(seed).random(self.bids.height)
         rows = self._query(self.bids.filter(pl.Series(chances < rate)), aggregates)
         return {

@@ -1,10 +1,10 @@
-"""Load shedding at three times the capacity, live: `python -m benchmarks.shedding_live`.
+"""Load shedding at three times the capacity, on a real cluster: `python -m benchmarks.shedding_live`.
 
-Three queries sum up bids in windows of 2 s. The capacity is measured first: how fast the same queries process a
-backlog with an error bound so small that nothing is shed. Then bids come at a third of it, at three times, and at a
-third again; in the end each query is repaired. Measured are the lag of each result's frontier behind the wall clock
-(ms) and the relative errors against DuckDB's exact answers over the whole log. Writes
-`benchmarks/out/shedding_live.json` and a plot.
+Three queries aggregate bids in windows of 2 s. First the benchmark measures the capacity: how fast the same queries
+process a backlog with an error bound so small that nothing is shed. Then bids come at a third of the capacity, at three
+times the capacity, and at a third again; at the end each query is repaired. The benchmark measures the lag of each
+result's frontier behind the wall clock (ms), and the relative errors compared with DuckDB's exact answers over the
+whole log. Writes `benchmarks/out/shedding_live.json` and a plot.
 """
 
 import argparse
@@ -39,17 +39,17 @@ from operators.core.errors import ExternalError
 OUT = Path(__file__).parent / "out" / "shedding_live.json"
 TIMES = 3.0
 _SAMPLE_MS, _LIMIT_S, _SEEDS = 100, 600.0, 20
-#: An error bound that allows no shedding.
+#: An error bound that permits no shedding.
 _NOTHING = 1e-9
-#: More bids a second than can be processed.
+#: A rate of bids a second that exceeds the capacity.
 _MUCH = 80_000.0
-#: Sums of the same floats in different orders differ by less, relatively.
+#: Sums of the same floats in different orders have a smaller relative difference.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """The records/s at which a backlog is processed, and the part of the work that is above each query's Shed."""
+    """The records/s at which a backlog is processed, and the part of the work in operators above each query's Shed."""
 
     rate: float
     above: Mapping[str, float]
@@ -57,7 +57,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Phases:
-    """The phases of the input, in milliseconds: calm, from `burst` to `ebb` too much, then calm again."""
+    """The phases of the input, in milliseconds: it exceeds the capacity from `burst` to `ebb`, not before and after."""
 
     begun: float
     burst: float
@@ -66,7 +66,7 @@ class Phases:
 
 
 def main() -> None:
-    """Measures, writes the report and the plot."""
+    """Measures and writes the report and the plot."""
     given = _options()
     with running_cluster(given.keep) as cluster:
         schema_id = register_schema(cluster.url, "bids-value", WRITER)
@@ -95,7 +95,7 @@ def _prepared(cluster: Cluster, stream: str) -> None:
 
 
 def _capacity(cluster: Cluster, schema_id: int, backlog_s: float) -> Capacity:
-    """Measures the capacity by a backlog, after a smaller one to warm up."""
+    """Measures the capacity with a backlog, after a smaller one to warm up."""
     _prepared(cluster, "backlog")
     for query in QUERIES:
         cluster.api.execute(query.statement("backlog", "full_", _NOTHING))
@@ -109,7 +109,7 @@ def _capacity(cluster: Cluster, schema_id: int, backlog_s: float) -> Capacity:
 
 
 def _done(cluster: Cluster, schema_id: int, watch: Watch, seconds: float) -> float:
-    """The records/s that are processed of a backlog, fed for some seconds at more than can be processed."""
+    """Sends bids faster than they can be processed for some seconds; returns the records/s that were processed."""
     fed = _feed(cluster, schema_id, "backlog", [(_MUCH, seconds)])
     names = [f"full_{query.name}" for query in QUERIES]
     _await(cluster, lambda: min(watch.reached(name) for name in names) >= fed["ended_ms"], "the backlog is not done")
@@ -155,7 +155,7 @@ def _await_results(cluster: Cluster, watch: Watch, instant: float) -> None:
 
 
 def _repaired(cluster: Cluster) -> float:
-    """The seconds until the results of all queries are repaired; a heartbeat lets their repair become final."""
+    """Repairs all queries; returns the seconds until their results are repaired. A heartbeat makes the repair final."""
     began, instant = time.monotonic(), time.time_ns() // 1_000_000
     with Watch(cluster) as watch:
         for query in QUERIES:
@@ -169,7 +169,7 @@ def _repaired(cluster: Cluster) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything that was measured in a run."""
+    """All measurements of a run."""
 
     capacity: Capacity
     phases: Phases
@@ -181,11 +181,11 @@ class Measured:
     rates: pl.DataFrame
 
     def in_burst(self, window_end: int) -> bool:
-        """Whether a window lies completely in the burst."""
+        """Whether a window is completely in the burst."""
         return self.phases.burst <= window_end - WINDOW_MS and window_end <= self.phases.ebb
 
     def whole(self, window_end: int) -> bool:
-        """Whether a window lies completely in the time of the input."""
+        """Whether a window is completely in the time of the input."""
         return self.phases.begun <= window_end - WINDOW_MS and window_end <= self.phases.ended
 
     def lags(self, query: Query) -> list[float]:
@@ -206,8 +206,8 @@ class Measured:
 
     @property
     def even(self) -> float:
-        """The part of the records to keep if they are dropped at the source, for the same work as ours in the burst: a
-        record that is dropped there costs nothing at all."""
+        """The part of the records that dropping at the source would keep with the same work in the burst. A record
+        dropped at the source costs nothing."""
         return 1 - sum(self.capacity.above[query.name] * (1 - self.stayed(query)) for query in QUERIES)
 
     def evenly(self, query: Query, seed: int) -> list[float]:
@@ -254,7 +254,7 @@ def _of_query(run: Measured, query: Query) -> Iterator[Result]:
 
 
 def _exact_after(run: Measured, query: Query) -> float:
-    """Milliseconds from the end of the burst to the first window from which on all results are exact."""
+    """The milliseconds from the end of the burst to the first window from which on all results are exact."""
     exact, shed = run.answers.exact(query.aggregates), run.shed[query.name]
     wrong = [
         end for end in sorted({end for end, _ in exact}) if run.whole(end)
@@ -264,7 +264,7 @@ def _exact_after(run: Measured, query: Query) -> float:
 
 
 def _plot(path: Path, run: Measured) -> None:
-    """Plots lags, and the part that is kept, over time."""
+    """Plots lags and the part of the input that is kept over time."""
     with mpl.rc_context({"svg.hashsalt": "dsms"}):
         figure = Figure(figsize=(9, 6), layout="constrained")
         above, below = figure.subplots(2, sharex=True)

@@ -1,4 +1,4 @@
-"""Observing queries from outside while input comes: the frontiers of their results, and how much is shed."""
+"""Watches queries from outside while they get input: the frontiers of their results, and how much is shed."""
 
 import threading
 import time
@@ -60,7 +60,7 @@ def _wall_ms(moved: Moved) -> float:
 
 
 def lanes_of(cluster: Cluster) -> dict[str, Any]:
-    """The lanes of the queries by name; the ids of the cluster's queries ascend in the order of `QUERIES`."""
+    """The lanes of the queries by name. Relies on the ids of the queries to ascend in the order of `QUERIES`."""
     executors = cluster.api.status()["executors"].values()
     lanes = {int(query[1:]): lane for executor in executors for query, lane in executor["lanes"].items()}
     return {query.name: {**lanes[at], "id": f"o{at}"} for query, at in zip(QUERIES, sorted(lanes), strict=False)}

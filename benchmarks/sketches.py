@@ -1,9 +1,9 @@
-"""Aggregates with a tenth of their memory, and ten minutes of the worst input: `python -m benchmarks.sketches`.
+"""Aggregates with a tenth of their memory, and ten minutes of worst-case input: `python -m benchmarks.sketches`.
 
-Counts of distinct values and percentiles of groups run once exactly and once with MEMORY a tenth of the state that the
-exact ones reach. After each batch each result is compared with that of NumPy. Then sketches alone read values that are
-all different and spread over all floats, for `--minutes`. The operators of the compiled plans are driven directly, so
-that neither Kafka nor a log takes memory. Writes `benchmarks/out/sketches.json` and a plot.
+Counts of distinct values and percentiles of groups run once exactly, and once with MEMORY set to a tenth of the exact
+state's size. After each batch each result is compared with NumPy's. Then sketches alone read values that are all
+different, from the whole range of floats, for `--minutes`. The benchmark drives the operators of compiled plans
+directly, so that neither Kafka nor a log takes memory. Writes `benchmarks/out/sketches.json` and a plot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GROUPS, BATCHES, ROWS = 10, 40, 50_000
 
 @dataclass
 class Driven:
-    """The operators of a query, driven batch by batch; each batch is at an instant of its own."""
+    """The operators of a query, driven batch by batch, with an instant for each batch."""
 
     operators: list[Any]
     states: list[Any]
@@ -78,7 +78,7 @@ class Driven:
 
 
 def batches(rng: np.random.Generator) -> Iterator[pl.DataFrame]:
-    """Users of whom few come often, and prices that span six powers of ten."""
+    """Users, a few of whom are frequent, and prices that span six powers of ten."""
     for _ in range(BATCHES):
         group = rng.integers(GROUPS, size=ROWS)
         users = rng.zipf(1.05, ROWS) % 2_000_000
@@ -87,7 +87,8 @@ def batches(rng: np.random.Generator) -> Iterator[pl.DataFrame]:
 
 
 def a_tenth(seed: int) -> dict[str, Any]:
-    """The errors of all results, relative to the bound, and the states."""
+    """Runs exactly and with a tenth of the memory; returns the errors of all results, relative to the bound, and the
+    states."""
     logs = list(batches(np.random.default_rng(seed)))
     exact = Driven.of(SELECT)
     for log in logs:
@@ -121,7 +122,8 @@ def _bound(select: str, memory: int) -> float:
 
 
 def worst(minutes: float, memory: int) -> dict[str, Any]:
-    """Values that are all different, over all floats; the state and the resident memory every ten seconds."""
+    """Reads values that are all different, from the whole range of floats; returns the state and the resident memory
+    every ten seconds."""
     rng, driven = np.random.default_rng(1), Driven.of(WORST, f"WITH (memory = '{memory}', max_error = 0.5)")
     until, values, count, curve = time.monotonic() + 60 * minutes, 0, 0, []
     while (now := time.monotonic()) < until:

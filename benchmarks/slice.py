@@ -1,10 +1,10 @@
 """Two stateless queries from topic to topic: `python -m benchmarks --records 300000`.
 
-A filter and a pass-through read bids from a topic of four partitions and write Avro results exactly once, in a cluster
-of the benchmark's own. Measured are for each query the throughput (records/s), CPU (s per million records) and peak
-memory (MB), also those of Kafka and Redis; then the fixed cost of a batch and the time until the result of a single
-record is visible (ms), and the latency (p50, p99, maximum, in ms) at half the highest throughput. All results are
-verified. `--peers`, or PEERS=1, runs the same queries on Flink SQL. Writes `benchmarks/out/slice.json`.
+A filter and a pass-through read bids from a topic with four partitions and write Avro results exactly once, in a
+cluster that the benchmark starts. It measures, for each query, the throughput (records/s), CPU (s per million records)
+and peak memory (MB), also of Kafka and Redis; the fixed cost of a batch and the time until the result of a single
+record is visible (ms); and the latency (p50, p99, maximum, in ms) at half the highest throughput. All results are
+verified. `--peers` or PEERS=1 also runs the same queries on Flink SQL. Writes `benchmarks/out/slice.json`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LOWER = "lower"
 
 
 def main() -> None:
-    """Measures and writes the report. Ours is stopped before a peer starts; SIGTERM cleans up like Ctrl-C."""
+    """Measures and writes the report. The cluster is stopped before a peer starts; SIGTERM cleans up like Ctrl-C."""
     options = _options()
     jobs = tuple(job for job in JOBS if options.job in (None, job.name))
     with running_cluster(options.data_dir) as cluster:
@@ -45,7 +45,7 @@ def _best(cluster: Cluster, job: Job, options: argparse.Namespace) -> Run:
 
 
 def _figures(job: Job, run: Run, peer: FlinkRun | None, records: int) -> list[Result]:
-    """The figures of the best run beside the peer's warm one."""
+    """The figures of the best run, with those of the peer's warm run."""
     millions, unit = records / 1e6, "CPU s/million records"
     speed = _speed(job, run, peer, records)
     return [
@@ -60,7 +60,7 @@ def _figures(job: Job, run: Run, peer: FlinkRun | None, records: int) -> list[Re
 
 
 def _speed(job: Job, run: Run, peer: FlinkRun | None, records: int) -> list[Result]:
-    """The throughput, unless there were too few records to tell it from start-up."""
+    """The throughput, unless there were too few records to distinguish it from start-up."""
     if run.net_s is None:
         report(f"{job.name}: no throughput, {records:,} records are too few")
         return []

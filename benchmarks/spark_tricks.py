@@ -1,10 +1,10 @@
-"""What relies on Spark's internals, and what each of it saves: `python -m benchmarks.spark_tricks --turns 2`.
+"""What each trick that relies on Spark's internals saves: `python -m benchmarks.spark_tricks --turns 2`.
 
-One cluster for each configuration: with all tricks of `dsms/spark/compat`, without each of them in turn, and without
-any. Measured are, for a new executor, the seconds from its start to the first result of a single record, the CPU
-seconds of all its processes until then, its memory at rest (MB, proportional set size) and the fixed cost of a batch
-(ms); the median of the turns. What a trick saves is the difference to the configuration without it. A trick that saves
-less than 5 % of each figure is not worth its risk. Writes `benchmarks/out/spark_tricks.json`.
+Each configuration runs in its own cluster: with all tricks of `dsms/spark/compat`, without each of them in turn, and
+without any. For a new executor the benchmark measures the seconds from its start to the first result of a single
+record, the CPU seconds of all its processes until then, its memory at rest (MB, proportional set size) and the fixed
+cost of a batch (ms), each as the median of the turns. A trick saves the difference from the configuration without it.
+A trick that saves less than 5 % of each figure is not worth its risk. Writes `benchmarks/out/spark_tricks.json`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ REST_S = 5.0
 
 @dataclass(frozen=True)
 class Figures:
-    """Of a new executor: seconds to its first result, CPU seconds until then, MB at rest, ms of an idle batch."""
+    """Figures of a new executor: seconds to its first result, CPU seconds until then, MB at rest, ms of an idle
+    batch."""
 
     start_s: float
     cpu_s: float
@@ -67,7 +68,7 @@ def _columns(figures: list[Figures]) -> list[tuple[float, ...]]:
 
 
 def _results(name: str, medians: dict[str, list[float]]) -> list[Result]:
-    """The figures of a configuration beside those with all tricks."""
+    """The figures of a configuration, with those of all tricks as its peer."""
     label = {NONE_OFF: "all tricks", ALL_OFF: "no tricks"}.get(name, f"without {name}")
     figures = zip(UNITS, medians[name], medians[NONE_OFF], strict=True)
     return [
@@ -77,8 +78,8 @@ def _results(name: str, medians: dict[str, list[float]]) -> list[Result]:
 
 
 def _measured(off: str) -> Figures:
-    """One cluster without some tricks. Its first executor begins beside the other services, so a second one is
-    measured."""
+    """Measures a cluster without some tricks. The first executor starts at the same time as the other services;
+    therefore a second executor is measured."""
     os.environ[SWITCH] = off
     with running_cluster() as cluster:
         pulse = Pulse(cluster)
@@ -97,7 +98,7 @@ def _measured(off: str) -> Figures:
 
 
 def _cpu_s(executor: int) -> float:
-    """The CPU seconds of a process and of all that it started, those that have ended among them."""
+    """The CPU seconds of a process and its descendants, including those that have ended."""
     spent = 0.0
     for process in trees([executor]):
         with suppress(psutil.NoSuchProcess):

@@ -1,6 +1,6 @@
-"""The throughput of our system in records/s: from the CREATE QUERY statement to the last committed result.
+"""The throughput of this system in records/s, from the CREATE QUERY statement to the last committed result.
 
-The time of the same query over one bid per partition is subtracted, as that of an empty job is for the peers.
+The time of the same query over one bid per partition is subtracted, like the time of an empty job for the peers.
 """
 
 import time
@@ -25,7 +25,7 @@ _WAIT_S = 2.0
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a job: wall time, epochs, CPU and memory of our processes, and of Kafka and Redis."""
+    """One run of a job: wall time, epochs, CPU and memory of this project's processes, and of Kafka and Redis."""
 
     seconds: float
     epochs: int
@@ -37,7 +37,7 @@ class Run:
 
     @property
     def net_s(self) -> float | None:
-        """The time less that of an empty job; None if there were too few records to tell."""
+        """The time minus that of an empty job; None if there were too few records to measure it."""
         return net_s(self.seconds, self.empty_s)
 
 
@@ -60,7 +60,7 @@ def prepare(cluster: Cluster, records: int) -> None:
 
 
 def measure(cluster: Cluster, job: Job, records: int, runs: int) -> list[Run]:
-    """Runs of a job, each verified; `empty_s` is the time of a run over the stream Few."""
+    """Measures runs of a job and verifies each. `empty_s` is the time of a run over the stream Few."""
     idle = min(run_once(cluster, job, "Few", PARTITIONS, f"few{number}").seconds for number in range(3))
     report(f"{job.name}: {idle:.2f} s over {PARTITIONS} bids, which is subtracted")
     done = []
@@ -102,7 +102,8 @@ def results_of(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
 
 
 def until(watch: FrontierWatch, cluster: Cluster, end: int, timeout_s: float) -> list[Moved]:
-    """All moves until everything below the instant `end` is final; ExternalError if that takes too long."""
+    """Waits until all results below the instant `end` are final; returns all moves until then. Raises ExternalError if
+    that takes too long."""
     moves: list[Moved] = []
     deadline = time.monotonic() + timeout_s
     while not moves or moves[-1].frontier < end:

@@ -12,7 +12,7 @@ MB = 1 << 20
 
 
 def trees(roots: Sequence[int]) -> set[psutil.Process]:
-    """The living processes among `roots`, and all that they started."""
+    """The running processes among `roots`, and their descendants."""
     processes: set[psutil.Process] = set()
     for root in roots:
         with suppress(psutil.NoSuchProcess):
@@ -29,7 +29,7 @@ def resident_bytes() -> int:
 class Usage:
     """The CPU seconds and peak memory of process trees while a block runs.
 
-    Memory is the proportional set size, where the system has it, so that shared pages count once.
+    Memory is the proportional set size, if the system reports it, so that shared pages are counted once.
     """
 
     def __init__(self, roots: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ class Usage:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds used; those of processes that ended in between only up to their last sample."""
+        """CPU seconds used. Those of processes that ended meanwhile are counted up to the last sample."""
         return sum(spent - self._first.get(process, 0.0) for process, spent in self._last.items())
 
     def _sample(self) -> None:

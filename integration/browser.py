@@ -10,18 +10,18 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 
-#: The names of a browser, unless DSMS_CHROMIUM says where it is.
+#: The names of executables to look for, unless DSMS_CHROMIUM gives a path.
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def executable() -> str | None:
-    """The browser that is installed; None: none but Playwright's own, if there is one."""
+    """The path of an installed browser; None if there is none, except possibly Playwright's own."""
     return os.environ.get("DSMS_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser; the test is skipped where none is installed."""
+    """A browser; the test is skipped if no browser is installed."""
     found = executable()
     with sync_playwright() as playwright:
         try:

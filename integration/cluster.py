@@ -1,4 +1,4 @@
-"""A coordinator and executors as processes of their own, for tests that crash them and read what they wrote."""
+"""A coordinator and executors as separate processes, for tests that crash them and read what they wrote."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Cluster:
-    """A named cluster over a broker and a Redis that others may share. After `close` no process of it is left."""
+    """A named cluster over a broker and a Redis that other clusters may share. `close` ends all its processes."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Cluster:
         checkpoints: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ManagedProcess:
-        """A new executor process; several may have one id, as after a split of the network."""
+        """Starts an executor process. Several processes may have the same id, as after a network partition."""
         label = f"{executor_id}-{len(self.executors)}"
         command = [
             *(sys.executable, "-m", "dsms.executor", "--kafka", self.kafka, "--redis", self.redis_url),
@@ -165,7 +165,7 @@ class Cluster:
         for process in [*self.executors, self.coordinator]:
             process.kill()
         self._client.close()
-        for scratch in self.directory.glob("*/scratch/*"):  # as their next start would, which there is none of
+        for scratch in self.directory.glob("*/scratch/*"):  # a next start would remove it, but there is none
             shutil.rmtree(temporary_directory(scratch), ignore_errors=True)
 
     def _coordinator_command(self, fragments: int) -> list[str]:
@@ -190,13 +190,13 @@ class Cluster:
 
 
 def progress_topic(cluster: str) -> str:
-    """The topic in which a cluster notes how far its results are published."""
+    """The topic in which a cluster records how far its results are published."""
     return f"_dsms.{cluster}.progress"
 
 
 def frontiers(progress: dict[bytes, bytes], topics: Collection[str], queries: Collection[str] = ()) -> dict[str, int]:
-    """The published frontiers of result topics, from the last values of the progress topic; with `queries` only those
-    of queries with these ids, as a topic may have been another query's before."""
+    """The published frontiers of result topics, from the last values of the progress topic. `queries` restricts them to
+    queries with these ids, because a topic may have belonged to another query before."""
     known: dict[str, list[dict]] = {topic: [] for topic in topics}
     for key, value in progress.items():
         topic = key.decode(errors="replace").rpartition("/")[0]
@@ -209,7 +209,8 @@ def frontiers(progress: dict[bytes, bytes], topics: Collection[str], queries: Co
 
 
 def _least(bodies: list[dict]) -> int:
-    """The least frontier of the partitions of a result; of a query that several fragments run, if all have one."""
+    """The least frontier of the partitions of a result. If several fragments run the query and some of them have no
+    frontier yet, returns the least possible instant."""
     shares = {body["query"] for body in bodies}
     known = share_of(next(iter(shares), ""))
     expected = 1 if known is None else known[1].of
@@ -217,7 +218,7 @@ def _least(bodies: list[dict]) -> int:
 
 
 def kill_9(process: ManagedProcess) -> None:
-    """Kills exactly this process, as a crash would, and then the children that have outlived it."""
+    """Kills only this process, as a crash would, and then the children that outlived it."""
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     assert wait_until(lambda: not process.alive, 10)
@@ -227,8 +228,8 @@ def kill_9(process: ManagedProcess) -> None:
 def feed_and_crash(
     cluster: Cluster, topics: list[str], feed: Callable[[int, int], object], pieces: Iterable[int], batch_records: int
 ) -> int:
-    """Writes pieces of the input with `feed(low, high)`, whose instants are their numbers, and kills the executor once
-    each of them is published; a new one runs at the end. Returns where the last piece ended."""
+    """Writes pieces of the input with `feed(low, high)`, which writes the instants from low to high, and kills the
+    executor whenever a piece is published. A new executor runs at the end. Returns where the last piece ended."""
     executor, low = cluster.start_executor(batch_records=batch_records), 0
     for high in pieces:
         feed(low, high)
@@ -257,7 +258,7 @@ def running(
     fragments: int = 1,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster with a coordinator, which has these variables in its environment, and no executor yet."""
+    """A cluster with a coordinator, whose environment has these variables in addition, and no executor yet."""
     cluster = Cluster(kafka, redis_url, directory, fragments=fragments, environment=environment)
     try:
         cluster.coordinator.start()

@@ -22,7 +22,7 @@ from integration.session_services import Services, give, given, started
 
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")  # as in tests/conftest.py
 SERVERS = ("java", "redis-server")
-#: What takes longest begins first: at the end nobody waits for it.
+#: The tests that take longest. They begin first, so that no process waits for them at the end.
 LONG = (
     "integration/test_log_law.py", "integration/test_crashes.py", "integration/shared",
     "integration/test_state_memory.py", "integration/test_local_services.py", "integration/test_demo.py",
@@ -31,7 +31,7 @@ LONG = (
 
 
 def dealt(nodeid: str) -> str:
-    """The tests that one process runs together: those of a file, or of a directory whose tests share a cluster."""
+    """The group of a test: its file, or its directory if the tests there share a cluster. One process runs a group."""
     file = nodeid.split("::", 1)[0]
     folder = file.rpartition("/")[0]
     return folder if folder.endswith("/shared") else file
@@ -55,13 +55,14 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest groups come first, in the order of `LONG`; groups are dealt out in the order of their first tests."""
+    """Moves the longest groups to the front, in the order of `LONG`: groups are distributed in the order of their first
+    tests."""
     items.sort(key=lambda item: LONG.index(dealt(item.nodeid)) if dealt(item.nodeid) in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers() -> Iterator[None]:
-    """No server of the session outlives it, and none leaves a file behind, though most of them are killed."""
+    """Checks that no server outlives the session or leaves a file behind, although most servers are killed."""
     before, files = {process.pid for process in _children()}, _temporary()
     yield
     assert wait_until(lambda: not _servers(before), 20), f"left behind: {_servers(before)}"
@@ -72,7 +73,7 @@ def no_leftovers() -> Iterator[None]:
 def services(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_leftovers: None
 ) -> Iterator[Services]:
-    """The broker and the Redis of all tests that kill neither."""
+    """The broker and the Redis that all tests share, except those that kill them."""
     shared = given(request.config)
     with nullcontext(shared) if shared else started(tmp_path_factory.mktemp("services")) as running:
         yield running
@@ -92,7 +93,7 @@ def redis_url(services: Services) -> str:
 
 @pytest.fixture
 def restartable_kafka(tmp_path: Path, no_leftovers: None) -> Iterator[Broker]:
-    """A started broker of the test's own: `kill()`, `stop()` and `start()` it at will."""
+    """A started broker for one test, which may call `kill()`, `stop()` and `start()`."""
     broker = local_broker(tmp_path / "kafka", os.environ)
     broker.start()
     yield broker
@@ -101,7 +102,7 @@ def restartable_kafka(tmp_path: Path, no_leftovers: None) -> Iterator[Broker]:
 
 @pytest.fixture
 def restartable_redis(tmp_path: Path, no_leftovers: None) -> Iterator[RedisServer]:
-    """A started Redis of the test's own: `kill()`, `stop()` and `start()` it at will."""
+    """A started Redis for one test, which may call `kill()`, `stop()` and `start()`."""
     server = local_redis(tmp_path / "redis", os.environ)
     server.start()
     yield server
@@ -110,7 +111,7 @@ def restartable_redis(tmp_path: Path, no_leftovers: None) -> Iterator[RedisServe
 
 @pytest.fixture
 def unique() -> str:
-    """A prefix no other test has, for topics and keys."""
+    """A prefix for topics and keys that no other test has."""
     return f"t{uuid.uuid4().hex[:10]}"
 
 
@@ -125,7 +126,7 @@ def topic(kafka: str, unique: str) -> TopicFactory:
 
 
 def _temporary() -> set[Path]:
-    """What Spark and the broker create outside of their own directories by default."""
+    """The files that Spark and the broker create outside of their own directories by default."""
     made = ("spark-*", "artifacts-*", "liblz4-java-*", ".*.sock")
     return {path for pattern in made for path in Path(tempfile.gettempdir()).glob(pattern)}
 

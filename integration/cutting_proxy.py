@@ -1,4 +1,4 @@
-"""A proxy whose connections are cut, each after some bytes of the answer."""
+"""A proxy that cuts each connection after some bytes of the answer."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: The Python that runs the tests, where an image has its own: Debian has none of the name `python`.
+#: The Python that runs the tests, in place of the image's own: Debian has no executable named `python`.
 PYTHON = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 
 

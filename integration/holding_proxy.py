@@ -1,5 +1,5 @@
-"""A proxy that knows Kafka's frames: it can hold one request, cut the connection of its client, and let the broker have
-it later, as a network may do that delivers late."""
+"""A proxy that knows Kafka's frames. It can hold one request, cut the connection of its client, and send the request to
+the broker later, like a network that delivers late."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _DEADLINE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it is on the wire, without its size."""
+    """A request in Kafka's wire format, without its size."""
 
     body: bytes
 
     @property
     def key(self) -> int:
-        """Which kind of request it is."""
+        """The API key, which is the kind of the request."""
         return int.from_bytes(self.body[:2], "big")
 
     def matches(self, key: int, transactional_id: str) -> bool:
-        """Whether it is of a kind, and of a writer, if one is given: before its id is its size, or in later versions of
-        the protocol one more."""
+        """Whether the request has the API key and, if one is given, the transactional id. The id is preceded by its
+        size or, in later versions of the protocol, by its size plus one."""
         named, size = transactional_id.encode(), len(transactional_id)
         return self.key == key and (not named or any(bytes([n]) + named in self.body for n in (size, size + 1)))
 
 
 @dataclass
 class _Held:
-    """A request that the broker has not got yet, and the connection on which it gets it."""
+    """A request that the broker has not received yet, and the connection on which it will."""
 
     request: Request
     server: socket.socket
@@ -43,11 +43,11 @@ class _Held:
 
 @dataclass
 class HoldingProxy:
-    """Between clients, which connect to `port`, and a broker at `server_port`."""
+    """A proxy between clients, which connect to `port`, and a broker at `server_port`."""
 
     port: int
     server_port: int
-    #: All requests that have come, in order.
+    #: All requests received so far, in order.
     seen: list[Request] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _hold: tuple[int, str] | None = None
@@ -57,11 +57,12 @@ class HoldingProxy:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def hold(self, key: int, transactional_id: str = "") -> None:
-        """Holds the next request of a kind, of one writer where it is given, and cuts the connection of its client."""
+        """Holds the next request with the API key and, if one is given, the transactional id, and cuts the connection
+        of its client."""
         self._hold = key, transactional_id
 
     def forget(self) -> None:
-        """Forgets what it was told to do, and a request that is held."""
+        """Drops all orders of `hold` and `before`, and the held request."""
         with self._lock:
             self._hold, self._held, self._before = None, None, []
 
@@ -71,7 +72,7 @@ class HoldingProxy:
         return self._held is not None
 
     def release(self) -> bytes:
-        """Gives the broker the held request; returns the body of the answer, once it is there."""
+        """Sends the held request to the broker, waits for the answer and returns its body."""
         held, self._held = self._held, None
         assert held is not None, "no request was held"
         _send(held.server, held.request.body)
@@ -81,8 +82,8 @@ class HoldingProxy:
         return answer[4:]
 
     def before(self, key: int, number: int, act: Callable[[], object], transactional_id: str = "") -> None:
-        """Lets something happen just before the broker gets a request: of those of a kind that come from now on, of one
-        writer where it is given, that with the number (0: the next)."""
+        """Calls `act` just before the broker gets a request. Of the requests received from now on with the API key and,
+        if one is given, the transactional id, it is the one with this number (0: the next)."""
         of = transactional_id
         with self._lock:
             self._before += [(key, of, lambda: None)] * number + [(key, of, act)]
@@ -102,7 +103,7 @@ class HoldingProxy:
         thread.start()
 
     def _requests(self, client: socket.socket, server: socket.socket) -> None:
-        """Passes requests on; the answers are passed on by another thread until the connection is cut."""
+        """Passes requests on. Another thread passes the answers on, until the connection is cut."""
         self._start(_answers, server, client)
         with suppress(OSError):
             while (body := _frame(client)) is not None:
@@ -165,7 +166,7 @@ def _end(*sockets: socket.socket) -> None:
 
 @contextmanager
 def holding(port: int, server_port: int) -> Iterator[HoldingProxy]:
-    """A proxy in threads of its own, while the block runs."""
+    """A proxy that runs in separate threads while the block runs."""
     listener = socket.create_server(("127.0.0.1", port))
     proxy = HoldingProxy(port, server_port)
     accepting = threading.Thread(target=proxy._accept, args=(listener,), daemon=True)

@@ -1,4 +1,4 @@
-"""Kafka as any client sees it: writing to source topics, and reading result topics."""
+"""Writes source topics and reads result topics, as any Kafka client can."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 
 class Input(NamedTuple):
-    """A record to write; its instant and operation go into headers."""
+    """A record to write. Headers contain its instant and operation."""
 
     value: bytes | None
     ts: int
@@ -29,14 +29,14 @@ class Change(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A dead letter: the record as it came, with headers for its origin and the reason."""
+    """A dead letter: the refused record unchanged, with headers for its origin and the reason."""
 
     value: bytes | None
     headers: tuple[tuple[str, str], ...]
 
 
 def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
-    """Appends records, and waits until the broker has acknowledged all."""
+    """Appends records and waits until the broker has acknowledged all of them."""
     with_acks = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 1})
     for record in inputs:
         headers = [("dsms-ts", str(record.ts).encode())]
@@ -47,7 +47,7 @@ def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
 
 
 def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
-    """Appends a heartbeat to every partition: no record below the instant follows."""
+    """Appends a heartbeat to every partition, which promises that no record below the instant follows."""
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for partition in range(partitions):
         producer.produce(topic, None, partition=partition, headers=[("dsms-heartbeat", str(instant).encode())])
@@ -74,7 +74,7 @@ def _change(message: Message) -> Change:
 
 
 def letters(kafka: str, source: str) -> list[Letter]:
-    """The dead letters of a source, in log order, without its id, which is the cluster's own."""
+    """The dead letters of a source, in log order, without the header of the source's id, which differs by cluster."""
     messages = read_committed(kafka, f"dsms.{source}.dead-letters")
     told = [[(name, value.decode()) for name, value in message.headers() or []] for message in messages]
     return [
@@ -89,7 +89,7 @@ def last_values(kafka: str, topic: str) -> dict[bytes, bytes]:
 
 
 def settled(kafka: str, topics: Collection[str]) -> bool:
-    """Whether no transaction is open on the topics; its markers reach the partitions one after the other."""
+    """Whether no transaction is open on the topics. The end of a transaction reaches the partitions one by one."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 2})
     known = admin.list_topics().topics
     places = [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
@@ -103,8 +103,8 @@ def settled(kafka: str, topics: Collection[str]) -> bool:
 
 
 def read_committed(kafka: str, *topics: str) -> list[Message]:
-    """All committed records of topics up to their ends, sorted by topic, partition and offset; a topic that does not
-    exist has none."""
+    """All committed records of topics up to their ends, sorted by topic, partition and offset. A topic that does not
+    exist has no records."""
     consumer = _consumer(kafka, wait_ms=10)
     try:
         open_partitions = _assigned(consumer, topics)
@@ -123,7 +123,7 @@ def read_committed(kafka: str, *topics: str) -> list[Message]:
 
 @contextmanager
 def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]]]:
-    """The last values of a compacted topic as it grows: each call waits a moment for more, and returns what it has."""
+    """Follows a compacted topic: each call waits up to 50 ms for records and returns the last value of each key."""
     consumer = _consumer(kafka, wait_ms=200)
     known: dict[bytes, bytes] = {}
 

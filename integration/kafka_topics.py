@@ -10,7 +10,7 @@ TopicFactory = Callable[..., str]
 
 
 def create_topic(kafka: str, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-    """Creates one topic and returns its name when the broker has it."""
+    """Creates a topic, waits until the broker lists it and returns its name."""
     admin = AdminClient({"bootstrap.servers": kafka})
     created = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])
     created[name].result(30)

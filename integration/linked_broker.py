@@ -1,4 +1,4 @@
-"""A broker that is reached by a proxy: a second listener tells its clients to come back by the proxy's port."""
+"""A broker behind a proxy: a second listener advertises the proxy's port to its clients."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,LINKED:PLAI
 
 
 def linked_broker(directory: Path, properties: str = "") -> tuple[Broker, int, int]:
-    """A broker with further properties that is not started yet, the port that its proxy listens on, and the one to
-    which that connects."""
+    """A broker with further properties, which is not started yet; the port on which its proxy has to listen; and the
+    port of the broker to which the proxy has to connect."""
     plain, server, link = local_broker(directory, os.environ), free_port(), free_port()
     lines = _LISTENERS.format(server=server, link=link) + properties
     return Broker(replace(plain.config, properties=lines, port=plain.port)), link, server

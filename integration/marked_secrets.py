@@ -1,4 +1,4 @@
-"""Where a secret that was given to a cluster can be found again: files, command lines, topics, Redis."""
+"""Searches for a cluster's secrets in places that must not contain any: files, command lines, topics and Redis."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,18 +9,18 @@ from confluent_kafka.admin import AdminClient
 
 from integration.kafka_log import read_committed
 
-#: Where secrets have to be, below the directory of a test.
+#: The only directory, below that of a test, in which secrets may be.
 KEPT = "given"
 
 
 def found_in_files(directory: Path, marks: dict[str, bytes]) -> list[str]:
-    """The marks in the files below a directory, with the name of the file."""
+    """The marks in the files below a directory, with the names of the files."""
     files = [path for path in directory.rglob("*") if path.is_file() and KEPT not in path.parts]
     return [f"{name} in {path}" for path in files for name in _marks(_bytes(path), marks)]
 
 
 def found_in_command_lines(pids: list[int], marks: dict[str, bytes]) -> list[str]:
-    """The marks in the command lines of processes and all that they have started."""
+    """The marks in the command lines of processes and their descendants."""
     roots = [psutil.Process(pid) for pid in pids]
     processes = [process for root in roots for process in (root, *root.children(recursive=True))]
     lines = {process.pid: Path(f"/proc/{process.pid}/cmdline").read_bytes() for process in processes if _lives(process)}
@@ -46,7 +46,7 @@ def _marks(content: bytes, marks: dict[str, bytes]) -> list[str]:
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError:  # an executor removes files that it does not need any more
+    except FileNotFoundError:  # an executor has removed the file meanwhile
         return b""
 
 

@@ -1,4 +1,4 @@
-"""An S3-compatible server as a process of its own, which keeps its objects in memory."""
+"""An S3-compatible server in a separate process, which keeps its objects in memory."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ BUCKET = "checkpoints"
 
 @contextmanager
 def s3_server(directory: Path, secret: str = "not-a-secret") -> Iterator[dict[str, str]]:
-    """A server with one empty bucket; gives the environment by which clients find it and are let in."""
+    """A server with one empty bucket; yields the environment variables with its address and credentials."""
     port = free_port()
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",

@@ -1,4 +1,4 @@
-"""Certificates of 127.0.0.1: self-signed, or signed by an authority of the test."""
+"""Certificates for 127.0.0.1: self-signed, or signed by a certificate authority of the test."""
 
 import subprocess
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Certificate(NamedTuple):
-    """A private key and its certificate, which is its own authority, as PEM files."""
+    """A private key and its certificate, as PEM files."""
 
     key: Path
     certificate: Path
 
 
 def certificate(directory: Path) -> Certificate:
-    """A new key and certificate in the directory."""
+    """Creates a key and a self-signed certificate in the directory."""
     made = Certificate(directory / "key.pem", directory / "certificate.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(made.key), "-out", str(made.certificate)]
@@ -22,7 +22,7 @@ def certificate(directory: Path) -> Certificate:
 
 
 def signed(authority: Certificate, directory: Path, name: str) -> Certificate:
-    """A new key, and a certificate of that name which an authority has signed, for servers and clients."""
+    """Creates a key and a certificate with that name, signed by the authority, for servers and clients."""
     directory.mkdir(parents=True, exist_ok=True)
     made = Certificate(directory / f"{name}.key", directory / f"{name}.pem")
     request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"

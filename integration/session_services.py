@@ -1,4 +1,5 @@
-"""The broker and the Redis of a test session; if several processes run the tests, the distributing process has them."""
+"""The broker and the Redis of a test session. If several processes run the tests, the distributing process starts
+them."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ _GIVEN = "services"
 
 @contextmanager
 def started(directory: Path) -> Iterator[Services]:
-    """Both, while the block runs."""
+    """Runs both while the block runs."""
     broker, redis = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
     with ExitStack() as stack:
         for server in (broker, redis):
@@ -28,7 +29,7 @@ def started(directory: Path) -> Iterator[Services]:
 
 
 def started_once(config: pytest.Config) -> Services:
-    """What all processes of the session use; it ends with the session."""
+    """The services that all processes of the session use. The first call starts them; they end with the session."""
     if _STARTED not in config.stash:
         stack = ExitStack()
         config.add_cleanup(stack.close)
@@ -38,11 +39,11 @@ def started_once(config: pytest.Config) -> Services:
 
 
 def give(worker_input: dict[str, object], config: pytest.Config) -> None:
-    """Tells a process that will run tests."""
+    """Passes the addresses to a process that will run tests."""
     worker_input[_GIVEN] = started_once(config)
 
 
 def given(config: pytest.Config) -> Services | None:
-    """What this process was told; None where it runs all tests by itself."""
+    """The addresses that this process received; None if it runs all tests by itself."""
     addresses = getattr(config, "workerinput", {}).get(_GIVEN)
     return addresses and tuple(addresses)

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster of this machine: a master and workers as processes of their own."""
+"""A Spark standalone cluster on this machine: a master and workers as separate processes."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.de
 
 @contextmanager
 def standalone(directory: Path, workers: int, cores: int) -> Iterator[str]:
-    """The URL of a master with so many workers of so many cores each."""
+    """Runs a master with the given number of workers and cores of each worker; yields the master's URL."""
     directory.mkdir(parents=True, exist_ok=True)
     port = free_port()
     url = f"spark://{HOST}:{port}"

@@ -1,6 +1,7 @@
-"""Random statements: of the whole grammar, mutated, nested, of odd names and huge literals, and of random characters.
+"""Random statements: from the whole grammar, mutated, deeply nested, with odd names and huge literals, and random
+characters.
 
-All is drawn from one generator, so a seed gives the same statements in every run.
+All choices are drawn from one generator, so that a seed gives the same statements in every run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from operators.expressions import FUNCTIONS
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
-#: What is there at the beginning, so that statements reach further than to an unknown name.
+#: Objects that exist at the beginning, so that not all statements fail with an unknown name.
 BASE = """
 REGISTER SOURCE src (k INT NOT NULL, v BIGINT, s VARCHAR, d DOUBLE, m DECIMAL(9, 2), f BOOLEAN, t TIMESTAMP,
     a INT[], r STRUCT(x INT, y VARCHAR)) FROM "fuzz-src" PARTITIONS 2;
@@ -64,7 +65,7 @@ BINARY = (
     ":=", "mod",
     "COLLATE", "@>", "<@", "&&", "?", "BETWEEN", "IN", "**", "//", "DIV", "XOR", "≤", "∪", "AT TIME ZONE", "OVERLAPS",
 )  # fmt: skip
-#: DuckDB's and PostgreSQL's, which are not ours: they must be refused, not run.
+#: Functions of DuckDB and PostgreSQL that this system does not have. They must be refused, not run.
 FOREIGN = (
     "pg_sleep", "sleep_ms", "write_log", "current_setting", "getvariable", "range", "unnest", "generate_series",
     "read_csv",
@@ -96,7 +97,7 @@ _TOKEN = re.compile(r"\s+|\w+|.", re.DOTALL)
 
 
 def corpus() -> list[str]:
-    """The statements of the documents and of the golden files."""
+    """The statements in the documents and in the golden files."""
     texts = [block for file in sorted(ROOT.glob("docs/*.md")) for block in _BLOCK.findall(file.read_text())]
     statements = [part.strip() for text in texts for part in text.split(";")]
     return [*filter(None, statements), *(ROOT / "tests/golden/wrong_statements.sql").read_text().splitlines()]
@@ -196,7 +197,7 @@ class StatementGrammar:
     # --- expressions
 
     def expression(self, depth: int = 0) -> str:
-        """An expression, the simpler the deeper it stands."""
+        """An expression; the deeper it is nested, the simpler it is."""
         if depth > 4 or self._often(0.25 + depth * 0.12):
             return self._one(COLUMNS) if self._often(0.55) else self._one(LITERALS)
         return self._weighted(
@@ -340,7 +341,7 @@ class StatementGrammar:
         ))  # fmt: skip
 
     def administration(self) -> str:
-        """A statement about objects or about what runs."""
+        """A statement about objects or running entities."""
         name, kind = self._name(), self._one(("SOURCE", "STREAM", "TABLE", "VIEW", "QUERY", "NOTHING"))
         return self._one((
             f"DROP {kind} {name}", f"DROP {kind} IF EXISTS {name} CASCADE", f"SHOW {kind}S", f"SHOW {kind}",
@@ -359,7 +360,7 @@ class StatementGrammar:
     # --- others
 
     def mutated(self) -> str:
-        """A statement of the documents, or a drawn one, with words swapped, left out, doubled or replaced."""
+        """A statement from the documents, or a drawn one, with words swapped, left out, doubled or replaced."""
         drawn = (self.select, self.continuous, self.declaration, self.administration)
         text = self._one(self._corpus) if self._often(0.7) else self._one(drawn)()
         tokens = _TOKEN.findall(text)
@@ -381,7 +382,7 @@ class StatementGrammar:
         return "".join(tokens)
 
     def deep(self) -> str:
-        """Something nested, up to and beyond what is allowed."""
+        """A nested statement, up to and beyond the allowed depth."""
         depth = self._one((3, 10, 20, 40, 49, 60, 200, 1_000, 3_000))
         opened, inner, closed = self._one((
             ("(", "v > 1", ")"), ("NOT ", "v > 1", ""), ("-", "v", ""), ("- ", "1", ""), ("abs(", "v", ")"),
@@ -408,7 +409,7 @@ class StatementGrammar:
         ))  # fmt: skip
 
     def long(self) -> str:
-        """A chain or a list, up to and beyond what is allowed."""
+        """A chain or a list, up to and beyond the allowed length."""
         count = self._one((20, 100, 190, 300, 1_000, 2_500, 6_000))
         numbers = range(count)
         return self._one((
@@ -440,7 +441,7 @@ class StatementGrammar:
         return " ".join(self._one(self._one(pool)) for _ in range(self._random.randrange(25)))
 
     def characters(self) -> str:
-        """Random characters, some of which no text should have."""
+        """Random characters, including lone surrogates and control characters."""
         ranges = ((0, 127), (32, 126), (0, 0x2FF), (0x1F300, 0x1F600), (0xD800, 0xDFFF), (0, 0x10FFFF))
         low, high = self._one(ranges)
         return "".join(chr(self._random.randint(low, high)) for _ in range(self._random.randrange(60)))

@@ -1,4 +1,4 @@
-"""The API with random requests, inside and outside of its OpenAPI document: no answer is a failure of the server."""
+"""The API with random requests, which may violate its OpenAPI document: no answer is a failure of the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from integration.cluster import Cluster, running
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
-#: What is there, so that calls also reach further than to an unknown name.
+#: Objects that exist, so that not all calls fail with an unknown name.
 SETTING = """
     REGISTER SOURCE src (k VARCHAR NOT NULL, v INT) FROM "fuzz-src" PARTITIONS 1; CREATE STREAM s OVER src KEY k;
     CREATE TABLE t (k VARCHAR PRIMARY KEY, v DECIMAL(9, 2)); CREATE STREAMED VIEW hot AS SELECT k, v FROM s WHERE v > 1;
@@ -32,9 +32,9 @@ TOKENS = [
     "o4:" + "9" * 30,
     "o9:0",
 ]
-#: Those of `TOKENS` that have the form of a position in a result.
+#: The elements of `TOKENS` that have the form of a position in a result.
 POSITIONS = st.sampled_from([token for token in TOKENS if "/" not in token])
-#: Answers that need not end: their beginning is looked at.
+#: The media types of answers that need not end. Only the beginning of such an answer is checked.
 JSON = "application/json"
 ENDLESS = ("text/event-stream", "application/x-ndjson")
 WORDS = [
@@ -74,7 +74,7 @@ def client(cluster: Cluster) -> Iterator[httpx.Client]:
 
 
 def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Values of a JSON schema, and now and then others."""
+    """Values of a JSON schema, and sometimes other values."""
     if "$ref" in schema:
         return values(document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], document)
     if "anyOf" in schema:
@@ -99,7 +99,7 @@ def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrateg
 
 @st.composite
 def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dict[str, Any]:
-    """A request to a path of the document, or to a path with an ending: method, URL, parameters and body."""
+    """A request to a path of the document that has the ending: method, URL, parameters and body."""
     path = draw(st.sampled_from(sorted(path for path in document["paths"] if path.endswith(ending))))
     method = draw(st.sampled_from(sorted(document["paths"][path])))
     call = document["paths"][path][method]
@@ -112,7 +112,7 @@ def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dic
             known = st.one_of(POSITIONS, st.sampled_from(TOKENS))
             value = draw(st.one_of(known, known, known, st.just(value)) if ending else st.one_of(known, st.just(value)))
         if parameter["in"] == "path":
-            result = st.sampled_from(["hot", *NAMES[:4]])  # what is drawn depends on what else a process has imported
+            result = st.sampled_from(["hot", *NAMES[:4]])  # draws depend on the modules imported so far
             value = draw(st.one_of(result, result, result, st.just(value))) if ending else value
             url = url.replace(f"{{{parameter['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
         elif parameter["in"] == "query" and (parameter.get("required") or draw(st.booleans())):
@@ -145,7 +145,7 @@ def _as_bytes(body: bytes) -> dict[str, Any]:
 
 
 def answered(client: httpx.Client, drawn: st.SearchStrategy[dict[str, Any]], count: int) -> set[tuple[int, str]]:
-    """The statuses and media types of the answers to requests, after a check that none is a server failure."""
+    """The statuses and media types of the answers to requests; checks that no answer is a server failure."""
     answers: set[tuple[int, str]] = set()
 
     @settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -178,6 +178,6 @@ def test_results_are_reached(
 
 
 def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
-    """Comes last in this file, since its requests may drop objects."""
+    """This test is the last one in the file because its requests may drop objects."""
     answers = answered(client, requests(document), 700)
     assert {200, 400, 404, 422} <= {status for status, _ in answers}

@@ -1,4 +1,4 @@
-"""Nothing silent, and nothing bad spreads: refused records, poisoned queries and wrong statements."""
+"""Refused records, poisoned queries and wrong statements are all reported, and do not harm other queries."""
 
 import json
 import time
@@ -63,7 +63,7 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
 
 
 def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
-    """With their key, headers and partition; the dead letters stay, and say so."""
+    """Replayed records keep their key, headers and partition. Their dead letters stay, marked as replayed."""
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR NOT NULL, v INT) FROM "{unique}.t" PARTITIONS 2 SLACK 2 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY NULL;
@@ -99,8 +99,8 @@ def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
 
 
 def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, unique: str):
-    """A deletion stays one, a record without an instant keeps its own, and another source of the name has refused
-    nothing."""
+    """A deletion stays a deletion, and a record without an instant keeps its timestamp. The dead letters of an earlier
+    source of the same name are not replayed."""
     register = f"""
         REGISTER SOURCE {unique}T (k VARCHAR NOT NULL, v INT) FROM "{unique}.t" PARTITIONS 1
             SLACK 1000 SECONDS IDLE NEVER;
@@ -165,9 +165,9 @@ def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
 
 
 def test_a_row_too_large_for_kafka_stops_its_query_alone(cluster: Cluster, unique: str):
-    """The limit that the topic had before it became a result topic does not matter."""
+    """The record size limit that the topic had before it became a result topic has no effect."""
     create_topic(cluster.kafka, f"dsms.{unique}Fits", config={"max.message.bytes": "1000"})
-    large = ", ".join(f"p AS p{number}" for number in range(67))  # no value is too large, all of them together are
+    large = ", ".join(f"p AS p{number}" for number in range(67))  # each value fits, all of them together do not
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY k;

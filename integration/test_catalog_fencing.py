@@ -1,4 +1,4 @@
-"""Two coordinators that both believe they lead: only changes of the newer one get into the catalog."""
+"""Two coordinators that both believe they lead: the catalog accepts only the changes of the newer one."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, uni
 
 
 def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, unique: str):
-    """It would create a new producer, which would fence the newer one."""
+    """Otherwise it would create a new producer, which would fence the newer coordinator."""
     older = CatalogLog(settings, unique, Alarms())
     older.in_doubt = True
     newer = CatalogLog(settings, unique, Alarms())
@@ -61,7 +61,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
 
 
 def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, unique: str):
-    """The older one creates its producer just between the newer one's look at the log and its term."""
+    """The older one creates its producer after the newer one has read the log and before it writes its term."""
     newer = CatalogLog(settings, unique, Alarms())
     EpochWriter(settings, transactional_id(unique, "catalog"))
     with pytest.raises(ExternalError) as refused:

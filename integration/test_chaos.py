@@ -1,4 +1,4 @@
-"""A short run of the chaos program, and proof that its comparison would find what is wrong."""
+"""A short run of the chaos program, and tests that its comparison finds wrong results."""
 
 import json
 import socket
@@ -105,14 +105,14 @@ def test_a_frontier_is_that_of_the_query_and_of_its_last_version():
 
 
 def frames(sock: socket.socket) -> Iterator[bytes]:
-    """What comes on a connection, frame by frame."""
+    """The frames that arrive on a connection."""
     with sock, sock.makefile("rb") as file:
         while len(size := file.read(4)) == 4:
             yield file.read(int.from_bytes(size, "big"))
 
 
 def frame(number: int) -> bytes:
-    """A request that ends a transaction, with a number."""
+    """An EndTxn request whose body contains a number."""
     body = (26).to_bytes(2, "big") + number.to_bytes(4, "big")
     return len(body).to_bytes(4, "big") + body
 
@@ -149,7 +149,7 @@ def test_a_link_delivers_late_and_twice_and_loses_nothing():
 
 
 def answered(port: int, number: int) -> bool:
-    """Sends a request on a connection of its own; whether it was answered."""
+    """Sends a request on a new connection; returns whether it was answered."""
     with socket.create_connection(("127.0.0.1", port), 20) as sock, suppress(OSError):
         sock.sendall(frame(number))
         return any(True for _ in frames(sock))

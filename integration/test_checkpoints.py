@@ -1,4 +1,4 @@
-"""State outlives Redis and the retention of its sources: from a checkpoint results go on, record by record."""
+"""State survives the loss of Redis and of source records: from a checkpoint, results continue record by record."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ STEP, PIECES = 40, 6
 
 @pytest.fixture(scope="module")
 def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """The outcome of the whole input in an undisturbed run without checkpoints."""
+    """The outcome of the whole input in a run without disturbances and checkpoints."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         cluster.start_executor()
@@ -54,7 +54,7 @@ def newest(url: str, cluster: Cluster) -> Checkpoint | None:
 
 
 def await_checkpoint(url: str, cluster: Cluster) -> Checkpoint:
-    """A checkpoint that is about everything that has been committed; nothing is written meanwhile."""
+    """Waits for a checkpoint of everything committed so far. Assumes that nothing is committed meanwhile."""
 
     def made() -> bool:
         last = newest(url, cluster)
@@ -71,14 +71,14 @@ def manifest_of(cluster: Cluster) -> bytes | None:
 
 
 def lose_redis(cluster: Cluster) -> None:
-    """Removes all that Redis holds of the cluster, while none of its executors runs."""
+    """Removes all keys of the cluster from Redis, while none of its executors runs."""
     client = redis.Redis.from_url(cluster.redis_url)
     keys = list(client.scan_iter("dsms:{" + cluster.name + "*"))
     assert client.delete(*keys) > 0
 
 
 def cut(kafka: str, topic: str, checkpoint: Checkpoint) -> None:
-    """Removes all records that the checkpoint has read, as retention does."""
+    """Removes all source records that the state in the checkpoint has read, as retention does."""
     state = checkpoint.state
     assert state is not None
     positions = {
@@ -96,7 +96,7 @@ def cut(kafka: str, topic: str, checkpoint: Checkpoint) -> None:
 def test_results_go_on_from_a_checkpoint_when_redis_and_the_source_have_lost_everything(
     kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome, place: tuple[str, dict[str, str]]
 ) -> None:
-    """The executor dies between the commit in Kafka and that in Redis, so the checkpoint is older than the results."""
+    """The executor dies between its commits in Kafka and in Redis, so that the checkpoint is older than the results."""
     url, environment = place
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
@@ -121,7 +121,7 @@ def test_runs_are_copied_once_and_old_checkpoints_go(kafka: str, redis_url: str,
     url = str(tmp_path / "store")
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, 5, 40)
-        for _ in range(35):  # runs that are large beside those that follow
+        for _ in range(35):  # runs that are large compared with those that follow
             feed.piece()
         cluster.start_executor(checkpoints=url)
         written: dict[str, float] = {}
@@ -175,7 +175,7 @@ def test_a_store_that_is_away_stops_neither_the_queries_nor_the_state(
 
 
 def reported(cluster: Cluster) -> dict:
-    """What the executor reports of the checkpoints of the only fragment."""
+    """The executor's report about the checkpoints of the only fragment."""
     return cluster.get("status")["executors"]["executor-1"]["checkpoints"]["0"]
 
 

@@ -1,4 +1,4 @@
-"""Two executors that both believe to own a fragment: the one with the newer lease owns it, whichever comes last."""
+"""Two executors that both believe they own a fragment: the one with the newer lease owns it, in any order of claims."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -35,7 +35,7 @@ def settings(kafka: str, unique: str) -> KafkaSettings:
 
 @pytest.fixture
 def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) -> Iterator[Owner]:
-    """An owner of the fragment under a lease, at a time of its clock."""
+    """Creates owners of the fragment: `owner(lease, time_ms)` claims it with a lease and the time of its clock."""
 
     def made(lease: int, time_ms: int) -> Committer:
         client = connect(redis_url)
@@ -51,7 +51,7 @@ def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) 
 
 @pytest.fixture
 def dead_upto(settings: KafkaSettings, unique: str) -> Callable[[], bytes]:
-    """The last committed progress."""
+    """Returns a function that reads the last committed progress of the dead letters."""
     log = InternalLog(settings, unique, "progress", Alarms())
     return lambda: {entry.key: entry.value for entry in log.read(lambda entry: entry)}[b"dead/s/0"]
 
@@ -62,7 +62,7 @@ def commit(owner: Committer, epoch: int) -> None:
 
 
 def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
-    """Its executor read the lease, and was slow or frozen before it began; now another one owns the fragment."""
+    """The executor read the lease and was frozen before it began. Meanwhile another executor claimed the fragment."""
     newer = owner(8, 100)
     with pytest.raises(Fenced):
         owner(7, 200)
@@ -72,7 +72,7 @@ def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Calla
 
 
 def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
-    """Even if its clock is behind; the older one learns that it was replaced."""
+    """The newer one wins even if its clock is behind. The older one learns that it was replaced."""
     older, newer = owner(7, 200), owner(7, 100)
     commit(newer, 1)
     with pytest.raises(Fenced):
@@ -97,7 +97,7 @@ def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[
 def test_who_was_fenced_by_an_older_one_is_not_replaced(
     owner: Owner, redis_url: str, unique: str, dead_upto: Callable[[], bytes]
 ) -> None:
-    """Redis has lost the newer lease, so the older one could claim the fragment: the newer one claims it back."""
+    """Redis has lost the newer lease, so that the older one could claim the fragment. The newer one claims it again."""
     newer = owner(8, 100)
     connect(redis_url).delete(*connect(redis_url).keys(f"*{unique}*manifest"))
     older = owner(7, 200)
@@ -116,7 +116,7 @@ def test_a_commit_that_comes_late_does_not_bring_an_older_epoch_back(redis_url: 
     store.claim(claim)
     store.commit(claim, b"first")
     store.commit(claim, b"second")
-    late.commit(claim, b"first")  # what the store has sent, once more
+    late.commit(claim, b"first")  # a request that the store has sent before
     assert store.read() == (claim, b"second")
     newer = Claim(1, 2)
     late.claim(newer)

@@ -1,4 +1,4 @@
-"""Publishing and following over a real broker."""
+"""The commands publish and consume over a real broker."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def url(service) -> Iterator[str]:
 
 @pytest.fixture
 def dsms(url, capsys, monkeypatch):
-    """Runs a command; gives its exit code, output and errors."""
+    """Runs a command; returns its exit code, output and errors."""
     monkeypatch.setenv("DSMS_COORDINATOR", url)
 
     def call(*arguments):
@@ -118,7 +118,7 @@ def test_unknown_topic_and_topic_that_exists(dsms, topic, unique, tmp_path):
 
 
 def test_topics_of_the_system_take_records_by_force_alone(dsms, kafka, unique, tmp_path):
-    """Without tokens everybody is an administrator."""
+    """In a cluster without tokens, every user is an administrator."""
     name, file = f"_dsms.{unique}.progress", written(tmp_path, '{"a":1}')
     code, _, err = dsms("publish", name, file, "--create")
     assert code == 1 and f'topic "{name}" is reserved: it is an internal topic, and only the system writes it' in err
@@ -127,7 +127,7 @@ def test_topics_of_the_system_take_records_by_force_alone(dsms, kafka, unique, t
 
 
 def test_a_record_that_is_too_large(dsms, kafka, topic, tmp_path):
-    """The broker refuses the batch with it; the command reports how many records arrived."""
+    """The broker refuses the batch with the large record. The command reports how many records arrived."""
     name = topic(config={"max.message.bytes": "1000000"})
     incompressible = random.Random(0).randbytes(1_000_000).hex()
     code, _, err = dsms("publish", name, written(tmp_path, '{"a":1}', json.dumps({"a": incompressible})))

@@ -1,4 +1,4 @@
-"""A copy of a cluster, made from its checkpoint, goes on as the cluster does: with topics of its own, over the same
+"""A copy of a cluster, made from its checkpoint, continues like the cluster. It has separate topics, over the same
 sources."""
 
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_copy_goes_on_from_the_checkpoint(
 
 
 def check(kafka: str, production: Cluster, ids: dict[str, str], begun) -> None:
-    """The copy has published what production has published from the checkpoint on, record by record."""
+    """Checks that the copy has published the same records as the production cluster from the checkpoint on."""
     topics = {view: result_topic(production.name, view) for view in VIEWS}
     logs = changes_of(kafka, [*topics.values(), *(PREFIX + topic for topic in topics.values())])
     for view, topic in topics.items():

@@ -1,4 +1,4 @@
-"""Kill -9 of everything, at every gap of the commit protocol: result topics equal those of an undisturbed run."""
+"""Kill -9 of every process, at each step of the commit protocol: result topics equal those of an undisturbed run."""
 
 import os
 import shutil
@@ -54,7 +54,8 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> I
 
 
 def test_the_executor_at_every_fault_point(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
-    """Every restart recovers from the crash before it, and then dies at the next point, at its second epoch."""
+    """Each restarted executor recovers from the last crash and then dies in its second epoch, at the next fault
+    point."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         for point in POINTS:
@@ -90,12 +91,12 @@ def kill_the_planner(executor: ManagedProcess) -> None:
 def _plans_batches(process: psutil.Process) -> bool:
     try:
         return "python_streaming_source_runner" in " ".join(process.cmdline())
-    except (psutil.ZombieProcess, psutil.NoSuchProcess):  # a short-lived child that ended since it was listed
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):  # a short-lived child has ended since it was listed
         return False
 
 
 def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
-    """Workers are forked again; the death of the planning process ends the stream, which is restarted."""
+    """Spark forks killed workers again. The death of the planning process ends the stream, which is restarted."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         executor = cluster.start_executor(batch_records=20)
@@ -114,13 +115,13 @@ def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, 
 
 
 def lose_the_last_second(server: RedisServer, copy: Path) -> None:
-    """Replaces the data directory by an older copy while the server is dead."""
+    """Replaces the data directory with an older copy while the server is dead."""
     shutil.rmtree(server.config.data_dir)
     shutil.copytree(copy, server.config.data_dir)
 
 
 def test_redis_in_every_way(own_broker: Broker, own_redis: RedisServer, tmp_path: Path, undisturbed: Outcome):
-    """Killed; killed with its last second lost; emptied while it runs; back with an empty directory."""
+    """Redis is killed; killed with its last second lost; emptied while it runs; restarted with an empty directory."""
     kafka = own_broker.address
     with running(kafka, own_redis.url, tmp_path / "cluster") as cluster:
         feed = feed_of(cluster, STEP, PIECES)

@@ -1,4 +1,4 @@
-"""Logs that lose their first records: who needs them stops and says so; who does not goes on."""
+"""Logs that lose their first records: queries that need these records fail with the reason, all others continue."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def feed(kafka: str, topic: str, values: range) -> None:
-    """One record an instant, with the instant as its value, on partition 0."""
+    """Writes a record at each instant to partition 0, with the instant as its value, and a heartbeat."""
     write(kafka, topic, [Input(json.dumps({"k": "a", "v": ts}).encode(), ts) for ts in values])
     advance(kafka, topic, values[-1] + 1)
 
@@ -37,7 +37,7 @@ def cut(kafka: str, topic: str, upto: int) -> None:
 
 
 def allow_deletion(kafka: str, topic: str) -> None:
-    """Gives a compacted topic a retention, without which no record of it can be removed."""
+    """Permits the deletion of records of a compacted topic."""
     entry = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": kafka})
@@ -45,14 +45,14 @@ def allow_deletion(kafka: str, topic: str) -> None:
 
 
 def lose_redis(cluster: Cluster) -> None:
-    """Removes all that Redis holds of the cluster, while none of its executors runs."""
+    """Removes all keys of the cluster from Redis, while none of its executors runs."""
     client = redis.Redis.from_url(cluster.redis_url)
     keys = list(client.scan_iter("dsms:{" + cluster.name + "*"))
     assert client.delete(*keys) == len(keys) > 0
 
 
 def register(cluster: Cluster, name: str) -> str:
-    """A source over a topic of its own, and the sum of its values; returns the topic."""
+    """Creates a source over a new topic, and a view of the sum of its values; returns the topic."""
     topic = create_topic(cluster.kafka, f"{cluster.name}-{name}")
     cluster.sql(f"""
         REGISTER SOURCE {name}Src (k VARCHAR NOT NULL, v INT) FROM "{topic}" IDLE NEVER;
@@ -70,7 +70,7 @@ def totals(cluster: Cluster, name: str) -> list[tuple[str, int, int]]:
 
 
 def sums(values: range, from_: int = 0) -> list[tuple[str, int, int]]:
-    """The changes of a sum of values whose instants are the values."""
+    """The changes of the sum of these values, each of which is also its instant, from the instant `from_` on."""
     listed, total = list[tuple[str, int, int]](), 0
     for value in values:
         total += value
@@ -108,7 +108,7 @@ def test_lost_state_over_a_cut_source_is_a_clear_stop_and_others_go_on(cluster: 
 
 
 def check_new_queries(cluster: Cluster, topic: str) -> None:
-    """A new query begins at the records that are left; one over a view, and a replacement, cannot."""
+    """A new query begins at the remaining records. A query over a view and a replacement are refused."""
     (made,) = cluster.sql(
         f"CREATE STREAMED VIEW Rest WITH (topic = '{cluster.name}-rest') AS "
         "SELECT k, SUM(v) AS total FROM lost GROUP BY k"
@@ -123,7 +123,7 @@ def check_new_queries(cluster: Cluster, topic: str) -> None:
         )
     feed(cluster.kafka, topic, range(9, 11))
     cluster.await_frontier(f"{cluster.name}-rest", 11)
-    # records 3 and 4 hold the values 4 and 5; the heartbeat at offset 5 says nothing new
+    # records 3 and 4 have the values 4 and 5; the heartbeat at offset 5 changes nothing
     assert totals(cluster, "rest") == sums(range(4, 11))
 
 
@@ -135,7 +135,7 @@ def test_a_query_that_lags_behind_a_deletion_stops_and_never_skips(cluster: Clus
     feed(cluster.kafka, topic, range(4, 8))
     cut(cluster.kafka, topic, 6)
     cluster.sql("RESUME VIEW slowSum")
-    # three records and a heartbeat were read
+    # three records and a heartbeat had been read
     assert f'offsets 4 to 5 of topic "{topic}" partition 0 are gone' in await_failed(cluster, "slowSum")
     assert totals(cluster, "slow-sum") == sums(range(1, 4))
 

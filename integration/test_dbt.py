@@ -1,4 +1,4 @@
-"""dbt-postgres makes a model into a view that is always up to date, checks it, and refreshes it."""
+"""dbt-postgres creates a view from a model, tests the view and refreshes it; the view is always up to date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
-#: Later ones need a program that is fetched from elsewhere.
+#: Later versions need a program that is not on PyPI.
 PACKAGES = ("dbt-core>=1.10,<1.11", "dbt-postgres>=1.10,<1.11")
 PROJECT = {
     "dbt_project.yml": {"name": "shop", "version": "1.0.0", "profile": "shop", "model-paths": ["models"], "flags": {
@@ -46,7 +46,7 @@ def cluster(kafka: str, redis_url: str, tmp_path: Path, port: int) -> Iterator[C
 
 
 def dbt(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs dbt, which is in an environment of its own: it needs other versions of our packages."""
+    """Runs dbt in a separate environment, because it needs other versions of this project's packages."""
     uv = [str(Path(sys.executable).with_name("uv")), "tool", "run", "--system-certs", "--quiet"]
     packages = ["--from", PACKAGES[0], "--with", PACKAGES[1]]
     here = ["--project-dir", str(project), "--profiles-dir", str(project), "--no-use-colors"]
@@ -68,7 +68,7 @@ def project(tmp_path: Path, port: int) -> Path:
               "dbname": "dsms", "schema": "public", "threads": 1}  # fmt: skip
     profile = {"shop": {"target": "here", "outputs": {"here": target}}}
     for name, document in {**PROJECT, "profiles.yml": profile}.items():
-        (place / name).write_text(json.dumps(document))  # YAML, too
+        (place / name).write_text(json.dumps(document))  # JSON is valid YAML
     (place / "models" / "spent.sql").write_text(MODEL)
     return place
 
@@ -91,5 +91,5 @@ def test_a_model_is_a_view_that_follows_its_source(cluster: Cluster, project: Pa
     with psycopg.connect(f"host=127.0.0.1 port={port} user=ann dbname=dsms", autocommit=True) as connection:
         found = connection.execute("SELECT customer, n, total FROM spent ORDER BY customer").fetchall()
     assert found == [("a", 4, 207), ("b", 2, 6), ("c", 1, 103)]
-    refused = dbt(project, "test")  # four of a customer, and one, are other numbers than the model promises
+    refused = dbt(project, "test")  # the model accepts the counts 2 and 3 only
     assert "PASS=2 WARN=0 ERROR=1" in refused.stdout, refused.stdout

@@ -1,4 +1,4 @@
-"""The demo as people run it: a process that ends by itself, or by Ctrl-C, and leaves nothing behind."""
+"""The demo as users run it: a process that ends by itself or by Ctrl-C and leaves no process behind."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from dsms.local.waiting import wait_until
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 DEADLINE_S = 400
-#: Figures 2 and 3 of the paper side by side, with what arrived.
+#: Figures 2 and 3 of the paper side by side, with the records that arrived.
 HOT_ROOMS = """\
   arrived         Rooms         Q3            HotRooms1     Q4
   <a,78>1         +<a,78>1
@@ -31,7 +31,7 @@ HOT_ROOMS = """\
 
 
 class Demo:
-    """A running demo, in a process group of its own as under a terminal."""
+    """A running demo in a separate process group, as under a terminal."""
 
     def __init__(self, data: Path, *options: str) -> None:
         self._data = data
@@ -63,7 +63,7 @@ class Demo:
         return code
 
     def leftovers(self) -> list[str]:
-        """The processes that were started with our data directory in their environment."""
+        """The running processes whose environment contains the data directory of this demo."""
         return [" ".join(process.cmdline()[:4]) for process in psutil.process_iter() if self._ours(process)]
 
     def _ours(self, process: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""ESL's aggregates through Kafka and Spark: the paper's examples, with kill -9 in the middle of their windows."""
+"""ESL's aggregates through Kafka and Spark: the paper's examples, with kill -9 in the middle of a window."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STREAMS = """
     CREATE STREAM {p}tags (tagid char(10), tagtype char(10), tagtime timestamp) ORDER BY tagtime
         SOURCE '{p}tags_in' PARTITIONS 1 IDLE NEVER
 """
-#: Over the stream of bids.
+#: Queries over the stream of bids.
 QUERIES = {
     "decay": "SELECT decay_online_avg(price) AS v FROM {p}Bid",
     # example 9
@@ -63,7 +63,7 @@ def statements(prefix: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Result]:
-    """What the in-process session gives, which is compared with results by hand in `tests/papers`."""
+    """The results of the in-process session, which `tests/papers` compares with results computed by hand."""
     session = LocalSession()
     for text in (*AGGREGATES, *statements("")):
         session.execute(text)
@@ -82,7 +82,7 @@ def published(cluster: Cluster, name: str) -> Result:
 
 
 def feed(cluster: Cluster, low: int, high: int) -> None:
-    """Bids number `low` to `high`, and as many tenths of the readings."""
+    """Writes the bids from `low` to `high`, and the same fraction of the readings."""
     rows = BIDS[low:high]
     write(cluster.kafka, f"{cluster.name}bids", [Input(json.dumps(row).encode(), int(str(row["at"]))) for row in rows])
     advance(cluster.kafka, f"{cluster.name}bids", high + 1)

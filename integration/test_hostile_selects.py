@@ -1,4 +1,5 @@
-"""SELECTs that would take all time, memory or places are refused or bounded, and other calls are served meanwhile."""
+"""SELECTs that would take too much time or memory or all processes are refused or ended; other calls are served
+meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LIMITS = (
 )
 ENDLESS = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 OUT_OF_TIME = 408
-#: How often a short SELECT is asked that a busy machine did not answer in its time.
+#: The number of attempts for a short SELECT that may time out on a busy machine.
 _TRIES = 4
 CROSS = "FROM numbers a, numbers b, numbers c, numbers d"
 
@@ -40,7 +41,7 @@ def cluster(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def answered(cluster: Cluster, sql: str) -> list[list[object]]:
-    """The rows of a SELECT that takes no time of its own; the tests beside this one may take the processors."""
+    """The rows of a short SELECT. It is repeated after a timeout, as other tests may occupy the processors."""
     for _ in range(_TRIES - 1):
         try:
             return list(cluster.sql(sql)[-1]["rows"])
@@ -51,7 +52,7 @@ def answered(cluster: Cluster, sql: str) -> list[list[object]]:
 
 
 def refusal(cluster: Cluster, sql: str) -> tuple[int, str, str]:
-    """Status, kind and message with hint of a statement that is refused."""
+    """Status, kind, and message with hint, of the refusal of a statement."""
     with pytest.raises(Refused) as refused:
         cluster.sql(sql)
     error = refused.value.error
@@ -99,7 +100,7 @@ def test_what_is_not_of_the_language_is_refused(cluster: Cluster, sql: str) -> N
 def test_memory_and_answers_are_bounded(cluster: Cluster, sql: str, limit: str) -> None:
     status, kind, message = refusal(cluster, sql)
     for _ in range(3):
-        if status == OUT_OF_TIME:  # on a busy machine its time may be over before it has taken its memory
+        if status == OUT_OF_TIME:  # on a busy machine it may time out before it exceeds its memory
             status, kind, message = refusal(cluster, sql)
     assert (status, kind) == (400, "limit")
     assert f'"{limit}"' in message and "DSMS_LIMITS" in message
@@ -178,7 +179,7 @@ def test_it_ends_when_its_client_goes_away(cluster: Cluster) -> None:
 
 
 def workers(cluster: Cluster) -> set[int]:
-    """The processes that answer SELECTs; the coordinator has no others."""
+    """The processes that answer SELECTs: the coordinator has no other children."""
     assert cluster.coordinator.pid is not None
     return {child.pid for child in psutil.Process(cluster.coordinator.pid).children()}
 

@@ -1,5 +1,4 @@
-"""What a hostile user sends through the real interface: each is refused with an error that says why, and nothing is
-made."""
+"""Statements and calls of a hostile user through the real API: each is refused with the reason and creates nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def nested_schema(depth: int) -> str:
 
 @pytest.fixture(scope="module")
 def own_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    """Services of its own: nobody else makes topics meanwhile."""
+    """A broker and a Redis for this module alone, so that no other test creates topics meanwhile."""
     with started(tmp_path_factory.mktemp("services")) as services:
         yield services
 
@@ -60,7 +59,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def unchanged(cluster: Cluster, kafka: str) -> Iterator[None]:
-    """Neither a topic nor an object is made meanwhile."""
+    """Checks that the test creates neither a topic nor an object."""
 
     def state() -> tuple[set[str], list[str]]:
         topics = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=30).topics

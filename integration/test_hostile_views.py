@@ -1,4 +1,4 @@
-"""Views that ask for more memory than there is: each fails with the reason, and the others of its executor go on."""
+"""Views that need more memory than is available: each fails with the reason; other views of its executor continue."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 LIMIT_MB, ROWS = 1_200, 3_000
 #: How long Spark may take to start on a busy machine.
 START_S = 300.0
-#: How long the search may take here, where tests share the processors; and how soon the honest query follows then.
+#: How long finding the hostile query may take, as tests share the processors, and how long the honest query may lag
+#: then.
 FOUND_S, FOLLOWS_S = 300.0, 60.0
 HOSTILE = {
     "Long": "SELECT k, repeat('x', 900000) AS t FROM R({0}S)",
     "Cross": "SELECT a.k AS a, b.k AS b, c.k AS c, d.k AS d FROM R({0}S) a, R({0}S) b, R({0}S) c, R({0}S) d",
 }
 
-#: Texts that would have up to 10^12 bytes; they depend on a column, so that no plan holds them.
+#: A part of texts that would have up to 10^12 bytes. It depends on a column, so that no planner computes it.
 _MANY = "repeat(k, 200000)"
 LARGEST = (
     f"length(replace({_MANY}, 'k', {_MANY}))",
@@ -43,13 +44,13 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def feed(cluster: Cluster, name: str, rows: range) -> None:
-    """One record an instant: the instants are those of the range."""
+    """Writes a record at each instant of the range, and a heartbeat."""
     write(cluster.kafka, f"{name}.t", [Input(json.dumps({"k": f"k{ts % ROWS}", "v": ts}).encode(), ts) for ts in rows])
     advance(cluster.kafka, f"{name}.t", rows.stop)
 
 
 def state(cluster: Cluster, query: str) -> str:
-    """The state of a query as listings show it."""
+    """The state of a query in listings."""
     return str(cluster.get(f"queries/{query}")["state"])
 
 
@@ -75,7 +76,7 @@ def test_a_hostile_view_fails_and_the_honest_one_follows(cluster: Cluster, uniqu
 
 
 def test_expressions_with_the_largest_values_end_nothing(cluster: Cluster, unique: str) -> None:
-    """Their rows are in fault before the values are made, so the views run, and the others with them."""
+    """Rows with such expressions are in fault before the values are computed, so that all views keep running."""
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR, v INT) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY k;

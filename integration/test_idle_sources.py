@@ -1,4 +1,5 @@
-"""Sources that fall silent hold back no query and move no unrelated source, and all fragments agree on what is late."""
+"""Silent sources hold back no query and do not advance unrelated sources. All fragments agree on which records are
+late."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two fragments, both of one executor."""
+    """A cluster with two fragments, which one executor runs."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("cluster"), fragments=2) as cluster:
         cluster.start_executor()
         yield cluster
@@ -52,8 +53,8 @@ def test_two_silent_sources_hold_back_no_join_of_three(cluster: Cluster) -> None
 
 
 def test_all_fragments_agree_on_what_an_idle_source_has_passed(cluster: Cluster) -> None:
-    """One fragment joins the orders with clicks, which go on, so the silent orders follow them there. The other one
-    reads orders alone, and refuses the same record."""
+    """One fragment joins the silent orders with clicks that continue, so that the orders are advanced with the clicks.
+    The other fragment reads only the orders, and refuses the same record as late."""
     declare(cluster, "Orders", "Clicks", "Slow")
     cluster.sql("CREATE STREAMED VIEW Alone WITH (weight = 100) AS SELECT k, v FROM R(Orders) O")
     cluster.sql("CREATE STREAMED VIEW Unrelated AS SELECT k, v FROM R(Slow) S")

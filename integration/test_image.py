@@ -1,4 +1,4 @@
-"""The image: the Dockerfile is linted, and its steps run in a clean directory give programs that start."""
+"""The image: the Dockerfile passes the linter, and its steps, run in a clean directory, install programs that start."""
 
 import os
 import shutil
@@ -12,13 +12,13 @@ import pytest
 from integration.dockerfile import PYTHON, ROOT, copy_context, our_stages
 
 VENV = Path("opt/dsms")
-#: Narrow help cuts the names of options off.
+#: In a narrow terminal, help texts cut off the names of options.
 WIDE = {"NO_COLOR": "1", "COLUMNS": "200"}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory with `source`, `opt/dsms` and `etc`, as the steps leave them."""
+    """A directory with `source`, `opt/dsms` and `etc` after all steps of the Dockerfile."""
     directory = tmp_path_factory.mktemp("image")
     copy_context(directory / "source")
     (directory / "etc").mkdir()
@@ -77,7 +77,7 @@ def test_the_programs_start(built: Path, module: str, tmp_path: Path):
 
 @pytest.mark.kube
 def test_every_file_of_the_packages_is_installed(built: Path):
-    """Also those that are not Python code."""
+    """This includes files that are not Python code."""
     (packages,) = (built / VENV / "lib").glob("python3.*/site-packages")
     for name in ("dsms", "operators", "connectors"):
         sent = {path.relative_to(built / "source") for path in (built / "source" / name).rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""Example 9 of ESL as printed, inserted into a table, through Kafka and Spark with kill -9 between."""
+"""ESL's example 9 as printed: inserts a stream into a table through Kafka and Spark, with kill -9 in between."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.kafka_log import Input, advance, read_committed, write
 from tests.papers import esl_aggregates as paper
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
-#: Topics of results are named after their objects, and the broker is shared: names begin with that of the cluster.
+#: Names begin with the cluster's, because result topics are named after their objects and the broker is shared.
 OBJECTS = """
 CREATE STREAM {p}OpenAuction (itemID int, sellerID char(10), price real, start_time bigint)
     ORDER BY start_time; SOURCE '{p}port4445' PARTITIONS 1 IDLE NEVER;
@@ -47,7 +47,7 @@ def records(cluster: Cluster, name: str) -> list[tuple[str, dict[str, object], i
 
 
 def feed(cluster: Cluster, low: int, high: int) -> None:
-    """The auctions and visits at instants above `low`, up to `high`."""
+    """Writes the auctions and visits at instants above `low`, up to `high`."""
     p = cluster.name
     auctions = [
         Input(json.dumps({"itemID": at, "sellerID": seller, "price": price, "start_time": at}).encode(), at)

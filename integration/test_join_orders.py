@@ -1,4 +1,4 @@
-"""The order of joins changes while a query runs on a cluster, with kill -9 while the next plan builds its state."""
+"""The order of joins changes while a query runs on a cluster. Kill -9 hits it while the next plan builds its state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def record(name: str, at: int) -> dict[str, int]:
 
 
 def by_duckdb(count: int, at: int) -> dict[int, tuple[int, int]]:
-    """The groups over what the windows hold at an instant."""
+    """The groups over the contents of the windows at an instant."""
     database = duckdb.connect()
     for name in NAMES:
         rows = [tuple(record(name, instant).values()) for instant in range(max(at - RANGE, 0), min(at + 1, count))]
@@ -39,7 +39,8 @@ def by_duckdb(count: int, at: int) -> dict[int, tuple[int, int]]:
 
 
 def groups(cluster: Cluster) -> dict[int, tuple[int, int]]:
-    """The groups that the changes so far add up to; each change follows from the last one of its key."""
+    """The groups according to the changes so far. Checks that the operation of each change fits the last one of its
+    key."""
     rows: dict[int, tuple[int, int]] = {}
     for change in changes(cluster.kafka, f"dsms.{cluster.name}Q"):
         key = json.loads(change.key or b"")["a"]
@@ -83,7 +84,7 @@ def test_the_order_changes_without_a_pause_and_without_a_change_of_results(
         second = cluster.start_executor("executor-2")
         kill_9(first)
         more()
-        assert "changing the order of its joins" in state()  # it waits for the window, however often it restarts
+        assert "changing the order of its joins" in state()  # it waits for a whole window, across restarts
         assert groups(cluster) == by_duckdb(written, written - 1)
         while written < 3 * CHUNK + RANGE + CHUNK:
             more()

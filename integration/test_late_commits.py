@@ -1,4 +1,4 @@
-"""The commits of an executor reach the broker late, when the next epoch is under way: no change is lost or doubled."""
+"""The commits of an executor reach the broker late, during the next epoch: no change is lost or doubled."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SHOPS, _LATE, _ROUNDS = 3, (1, 3), 5
 
 @dataclass
 class Late:
-    """A cluster that reaches its broker by a proxy."""
+    """A cluster that reaches its broker through a proxy."""
 
     broker: Broker
     proxy: HoldingProxy
     cluster: Cluster
 
     def feed(self, number: int) -> None:
-        """A record of each shop at an instant, and the promise that makes it final."""
+        """Writes a record of each shop at an instant, and the promise that makes the instant final."""
         topic = f"{self.cluster.name}sales"
         rows = [json.dumps({"shop": shop, "amount": number}).encode() for shop in range(_SHOPS)]
         write(self.broker.address, topic, [Input(row, number * 10) for row in rows])
@@ -39,7 +39,7 @@ class Late:
 
 @pytest.fixture
 def late(redis_url: str, tmp_path: Path) -> Iterator[Late]:
-    """The broker verifies no partition by itself."""
+    """A cluster whose broker does not verify partitions by itself (`transaction.partition.verification.enable`)."""
     with ExitStack() as stack:
         broker, link, server = linked_broker(tmp_path / "kafka", "transaction.partition.verification.enable=false\n")
         stack.callback(broker.kill)

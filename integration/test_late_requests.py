@@ -1,5 +1,5 @@
-"""A network delivers a transactional request late: in a later transaction of the same writer. Nothing is lost, torn or
-doubled, whatever the broker checks by itself."""
+"""A network delivers a transactional request late, during a later transaction of the same writer. No transaction is
+lost, torn or doubled, with and without the broker's own checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIZE, _COUNT = 600_000, 4
 
 @dataclass
 class Late:
-    """A broker, and the proxy by which writers reach it."""
+    """A broker, and the proxy through which writers reach it."""
 
     broker: str
     proxy: HoldingProxy
@@ -54,7 +54,8 @@ def late(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterat
 
 @pytest.fixture(params=[2, 0], ids=["kip-890", "before"], scope="module")
 def protocol(late: Late, request: pytest.FixtureRequest) -> int:
-    """The version of transactions: from 2 on the broker begins a new epoch at the end of each."""
+    """The version of Kafka's transaction protocol. From version 2 on, the end of each transaction begins a new producer
+    epoch."""
     admin = KafkaAdminClient(bootstrap_servers=late.broker)
     kind = UpdateFeatureType.UPGRADE if request.param == 2 else UpdateFeatureType.SAFE_DOWNGRADE
     if finalized(admin) != request.param:
@@ -70,7 +71,7 @@ def finalized(admin: KafkaAdminClient) -> int:
 
 @pytest.fixture(params=["true", "false"], ids=["verified", "unverified"], scope="module")
 def verification(late: Late, protocol: int, request: pytest.FixtureRequest) -> None:
-    """Whether the broker asks the coordinator of transactions about each partition that is written."""
+    """Sets whether the broker asks the transaction coordinator about each partition that is written."""
     entry = ConfigEntry(
         "transaction.partition.verification.enable", request.param, incremental_operation=AlterConfigOpType.SET
     )
@@ -88,7 +89,7 @@ def native(verification: None, request: pytest.FixtureRequest) -> bool:
 
 @dataclass
 class Writing:
-    """A writer in a process that may crash, and what has to be in its topic."""
+    """A writer that the test may crash and replace, and the expected content of its topic."""
 
     late: Late
     topic: str
@@ -102,13 +103,14 @@ class Writing:
         self.start()
 
     def start(self) -> None:
-        """Starts a writer; what there was before is left as a crash leaves it."""
+        """Starts a writer. A previous one is abandoned in the state in which a crash would leave it."""
         if self.writer is not None and self.native:
             self.writer.close()
         self.writer = transactional_writer(self.late.settings, self.id, native=self.native)
 
     def write(self) -> list[bytes]:
-        """Begins a transaction of several requests to each of two partitions, of texts that cannot be compressed."""
+        """Begins a transaction with several produce requests to each of two partitions. The values cannot be
+        compressed. Returns them."""
         values = [b"%d/%d " % (self.number, at) + os.urandom(_SIZE) for at in range(_COUNT)]
         self.number += 1
         self.writer.begin([self.topic])
@@ -117,7 +119,7 @@ class Writing:
         return values
 
     def commit(self) -> None:
-        """Writes a transaction. Where the owner learns that it failed, a successor writes again what is not there."""
+        """Writes and commits a transaction. If that fails, a new writer repeats it, unless readers see it."""
         while True:
             values: list[bytes] = []
             try:
@@ -131,7 +133,7 @@ class Writing:
             return
 
     def read(self) -> list[bytes]:
-        """The names of what readers see, once no transaction is open."""
+        """Waits until no transaction is open, and returns the names of the values that readers see."""
         settings, places = KafkaSettings(self.late.broker), [(self.topic, partition) for partition in (0, 1)]
         admin = settings.admin()
         assert wait_until(lambda: latest(admin, places) == written(admin, places), 10), "a transaction stays open"
@@ -140,7 +142,7 @@ class Writing:
         return names(value for message in read if (value := message.value()))
 
     def check(self) -> None:
-        """Readers see every committed transaction, whole and once."""
+        """Checks that readers see each committed transaction completely and once."""
         assert self.read() == names(self.expected)
 
 
@@ -176,7 +178,8 @@ def test_a_request_that_comes_in_the_next_transaction(writing: Writing, kind: in
 
 
 def hold(writing: Writing, kind: int) -> Callable[[], object] | None:
-    """Writes a transaction one of whose requests is held; None if it has none of the kind."""
+    """Writes a transaction and holds its first request of the kind. Returns the function that releases it, or None if
+    there was no such request."""
     proxy = writing.late.proxy
     proxy.hold(kind)
     writing.commit()
@@ -187,7 +190,7 @@ def hold(writing: Writing, kind: int) -> Callable[[], object] | None:
 
 
 def crash_and_succeed(writing: Writing) -> None:
-    """A writer crashes within a transaction; its successor ends that and goes on."""
+    """A writer crashes within a transaction; its successor ends that transaction and continues."""
     writing.write()
     writing.start()
     writing.check()

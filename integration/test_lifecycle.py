@@ -1,4 +1,4 @@
-"""Queries come and go while others run; the coordinator and executors may be replaced."""
+"""Queries are created and dropped while others run; the coordinator and executors may be replaced."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_classes_come_from_the_archive(cluster: Cluster) -> None:
-    """A JVM silently ignores the archive if it finds a class in another place than the archive has it."""
+    """A JVM silently ignores the archive if it finds a class at another path than the archive says."""
     made = archive(os.environ)
     if made is None or not made.is_file():
         pytest.skip("no archive of Spark's classes was made")

@@ -1,4 +1,4 @@
-"""The one-machine services for real: start, crash, restart, and nothing left behind."""
+"""The services of one machine, as real processes: they start, crash, restart and leave no process behind."""
 
 import os
 import signal
@@ -99,7 +99,7 @@ def test_redis_keeps_its_data(restartable_redis: RedisServer):
 
 def test_redis_is_set_up_to_forget_nothing(redis_url: str):
     wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "bind": "127.0.0.1"}
-    with redis.Redis.from_url(redis_url) as client:  # before version 7 it tells one setting a call
+    with redis.Redis.from_url(redis_url) as client:  # before version 7, a call returns one setting
         stated = {name: client.config_get(name)[name] for name in wanted}
     assert stated == wanted
 
@@ -256,7 +256,7 @@ def test_a_full_disk_stops_the_services_with_a_message_until_there_is_room(tmp_p
 
 
 def httpx_status(url: str, reason: str = "") -> int:
-    """The status of an answer with a reason in it; 0 for other answers and none."""
+    """The status of an answer that contains the reason; 0 for other answers and if there is no answer."""
     try:
         answer = httpx.get(url, timeout=2, trust_env=False)
     except httpx.HTTPError:

@@ -1,5 +1,5 @@
-"""The log law: results are a function of the input logs, whatever the batches, targets, turns of stages, fragments,
-machines, restarts and owners."""
+"""The log law: results are a function of the input logs. They do not depend on batches, targets, the order in which
+stages run, fragments, machines, restarts and owners."""
 
 import os
 import random
@@ -25,7 +25,7 @@ def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
-    """Waits until a random view has reached a random instant."""
+    """Waits until a random view reaches a random instant."""
     topic = result_topic(cluster.name, chance.choice(VIEWS))
     goal = min(max(cluster.frontier(topic), 0) + chance.randrange(1, STEP), END)
     cluster.await_progress([topic], goal, 150)
@@ -52,7 +52,7 @@ def test_small_batches_and_another_number_of_targets(kafka: str, redis_url: str,
 
 
 def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """The batch time is too short for all stages."""
+    """The batch time is too short for all stages, so that some wait for the next batch."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         feed.rest()
@@ -65,7 +65,7 @@ def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str
 
 
 def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """The older one is frozen while the newer one takes over: when it wakes up, Kafka refuses its transaction."""
+    """The older owner is frozen while the newer one takes over. When it wakes up, Kafka refuses its transaction."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         older = cluster.start_executor(batch_records=60)
@@ -99,7 +99,7 @@ def test_executors_share_fragments_and_take_over(kafka: str, redis_url: str, tmp
 
 
 def test_the_partitions_of_a_fragment_spread_over_machines(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """Two workers of a Spark standalone cluster have something to do."""
+    """Both workers of a Spark standalone cluster run tasks."""
     with standalone(tmp_path / "spark", workers=2, cores=1) as master, running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         cluster.start_executor(partitions=8, master=master)

@@ -1,4 +1,4 @@
-"""Reading ranges of a real log as columns and as messages: the same records, and the same errors."""
+"""Ranges of a real log, read as columns and as messages: both return the same records and errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Mutual TLS everywhere: coordinator, executor, command line and client library, Kafka and Redis. Whoever has no
-certificate of the right authority is let in nowhere."""
+"""Mutual TLS between all: coordinator, executor, command line, client library, Kafka and Redis. Clients without a
+certificate of the right authority are refused everywhere."""
 
 import os
 import ssl
@@ -41,7 +41,7 @@ listener.name.secure.ssl.client.auth=required
 
 @dataclass(frozen=True)
 class Secured:
-    """A cluster in which all talk by mutual TLS; what its clients have in their environment."""
+    """A cluster in which all connections use mutual TLS, and the environment variables of its clients."""
 
     cluster: Cluster
     broker: Broker
@@ -52,7 +52,7 @@ class Secured:
 
 
 def kafka_environment(authority: Certificate, client: Certificate) -> dict[str, str]:
-    """The settings of Kafka's clients."""
+    """The environment variables of Kafka clients."""
     settings = {
         "SECURITY_PROTOCOL": "ssl",
         "SSL_CA_LOCATION": authority.certificate,
@@ -103,7 +103,7 @@ def secured(redis_url: str, tmp_path_factory: pytest.TempPathFactory, no_leftove
 
 
 def dsms(secured: Secured, *arguments: str, text: str = "", **changed: str) -> subprocess.CompletedProcess[str]:
-    """A command of the command line, with another environment where that is given; "" takes a variable away."""
+    """Runs a command of the command line. `changed` changes its environment; "" removes a variable."""
     environment = {**os.environ, **secured.environment, **changed}
     program = [str(Path(sys.executable).parent / "dsms"), *arguments, "--coordinator", secured.cluster.url]
     left = {name: value for name, value in environment.items() if value}
@@ -111,7 +111,7 @@ def dsms(secured: Secured, *arguments: str, text: str = "", **changed: str) -> s
 
 
 def test_all_work_together_with_certificates(secured: Secured) -> None:
-    """Executors read the schemas of Avro records from the coordinator, over HTTPS."""
+    """Among others, executors read the schemas of Avro records from the coordinator, over HTTPS."""
     cluster = secured.cluster
     topic = create_topic(secured.broker.address, "mutual")
     cluster.sql(f"REGISTER SOURCE s (k VARCHAR, v INT) FROM {topic} FORMAT AVRO; CREATE STREAM t OVER s KEY k")

@@ -1,4 +1,5 @@
-"""NEXMark's queries side by side in one cluster, over the real broker, Redis and Spark: all end at DuckDB's answers."""
+"""NEXMark's queries run at the same time in one cluster, over real Kafka, Redis and Spark: all end with DuckDB's
+answers."""
 
 import time
 from collections.abc import Iterator
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.services
 #: 50 seconds of event time.
 EVENTS = Events(20_000, Timeline(rate=400), seed=13)
 OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE NEVER'
-#: What is asked for whole seconds: a bid changes the counts of five windows, or all rows of a long session, so that at
-#: every instant these have far more changes than events.
+#: The queries whose results change only at whole seconds. A bid changes the counts of five windows, or all rows of a
+#: long session, so that with a result at every instant there would be far more changes than events.
 EACH_SECOND = ("q5", "q11")
 PREFIX = "nexmark."
 PREFIX_BYTES = 5

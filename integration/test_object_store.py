@@ -1,4 +1,4 @@
-"""Objects in a real S3-compatible server, over its API as clients use it."""
+"""The object store with a real S3-compatible server."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""The main job on Spark as it comes and without the native part: without anything that relies on Spark's internals, and
-over messages of confluent-kafka, results are the same."""
+"""The main job on unmodified Spark and without the native part: results are the same without all code that relies on
+Spark's internals, and with messages of confluent-kafka."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ STATEMENTS = """
 ROWS = [("a", 78, 1), ("a", 105, 2), ("c", 95, 4), ("a", 76, 5), ("c", 103, 6)]
 HOT = [("+", "a", 105, 2), ("+", "c", 95, 4), ("-", "a", None, 5), ("u", "c", 103, 6)]
 COUNTS = [("+", "a", 1, 1), ("u", "a", 2, 2), ("+", "c", 1, 4), ("u", "a", 3, 5), ("u", "c", 2, 6)]
-#: A pair is there while its room is hot.
+#: A pair exists while its room is hot.
 PAIRS = [("+", "a", 2, 2), ("+", "c", 1, 4), ("-", "a", None, 5), ("u", "c", 2, 6)]
 
 
@@ -59,7 +59,7 @@ def feed(cluster: Cluster, unique: str, rows: list[tuple[str, int, int]]) -> Non
 
 
 def published(cluster: Cluster, topic: str, column: str) -> list[tuple]:
-    """The changes of a result with one partition: operation, room, a column (None where the row is gone), instant."""
+    """The changes of a result with one partition: operation, room, a column (None if the row has ended), instant."""
     found = []
     for change in changes(cluster.kafka, topic):
         room, value = json.loads(change.key or b"{}")["room"], json.loads(change.value) if change.value else {}

@@ -1,5 +1,5 @@
-"""A cluster that the version before allowed to be poisoned: junk in every internal topic and under every Redis key. It
-starts, its results are right, its alarms name the junk, and after `dsms doctor --repair` nothing is found."""
+"""A cluster with junk in every internal topic and under every Redis key, as the previous version permitted. It starts,
+its results are right, its alarms name the junk, and after `dsms doctor --repair` the doctor finds nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from integration.kafka_log import Input, changes, last_values, write
 pytestmark = pytest.mark.services
 
 BOMB = b"[" * 100_000
-#: Random bytes, wrong JSON, right JSON of wrong types, a bomb, something huge, and a tombstone.
+#: Random bytes, invalid JSON, valid JSON of wrong types, a JSON bomb, a huge body, and a tombstone.
 BODIES = (b"\xff\xfe\x00", b"{", b'{"frontier": "x", "query": 5}', b'[1, "x"]', b"null", BOMB, b"x" * 300_000, None)
 KEYS = (
     b"", b"junk", b"\xff\xff", b"a/b", b"a/b/c", b"dead/x", b"dead/o1/x", b"object/nobody", b"registry/x",
@@ -46,7 +46,8 @@ def publish(kafka: str, topic: str, records: list[tuple[str, int, int]]) -> None
 
 
 def poison_topics(cluster: Cluster, source: str, result: str) -> None:
-    """Junk under foreign keys and under the keys of real entries, without a writer and in the name of another one."""
+    """Writes junk under unknown keys and under the keys of real entries, without a writer and with the name of
+    another writer."""
     producer = Producer({"bootstrap.servers": cluster.kafka, "message.max.bytes": 10_000_000})
     own = {
         "catalog": [b"catalog", b"object/hot", b"object/rooms"],

@@ -63,17 +63,17 @@ BIDS = [(7 + at % 2, float(at * 37 % 101), at) for at in range(1, 91)]
 
 
 def feed(cluster: Cluster, low: int, high: int) -> None:
-    """The bids at instants above `low`, up to `high`."""
+    """Writes the bids at instants above `low`, up to `high`."""
     rows = [dict(zip(("item", "price", "at"), bid, strict=True)) for bid in BIDS[low:high]]
     write(cluster.kafka, f"{cluster.name}bids", [Input(json.dumps(row).encode(), int(row["at"])) for row in rows])
     advance(cluster.kafka, f"{cluster.name}bids", high + 1)
 
 
 def create(cluster: Cluster, kind: str) -> list[str]:
-    """Makes the queries, and gives their topics."""
+    """Creates the queries; returns their topics."""
     p = cluster.name
     for name, text in QUERIES.items():
-        # apart from the others, whose state they would share
+        # not shared: otherwise they would share the state of the other queries
         cluster.sql(f"CREATE QUERY {p}{kind}_{name} WITH (shared = false) AS {text.format(p=p)}")
     return [f"dsms.{p}{kind}_{name}" for name in QUERIES]
 

@@ -1,4 +1,4 @@
-"""Queries are paused, resumed, replaced, started later and dropped under load: the results of others stay the same."""
+"""Queries are paused, resumed, replaced, created later and dropped under load: the results of others do not change."""
 
 import threading
 from collections import Counter
@@ -43,12 +43,12 @@ class Feed:
             self.sent += 1
 
     def await_more(self, chunks: int = 4) -> None:
-        """Waits until more has been written."""
+        """Waits until more chunks have been written."""
         wanted = self.sent + chunks
         assert wait_until(lambda: self.sent >= wanted, 60)
 
     def finish(self) -> None:
-        """Stops writing, and closes the log with heartbeats."""
+        """Stops writing and ends the log with heartbeats."""
         self._stopping.set()
         self._thread.join()
         advance(self._kafka, self._topic, END, PARTITIONS)
@@ -95,10 +95,10 @@ def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
 
 
 def of_others(outcome: Outcome) -> Outcome:
-    """The outcome of the queries that no statement names.
+    """The outcome of the queries of the workload, which no statement of the test changes.
 
-    Avro records begin with the id of their schema, which is named after the query, and their partition depends on it:
-    of these the changes of each key are compared.
+    Avro records begin with the id of their schema. Schemas are named after queries; therefore the ids differ between
+    runs, and with them the partitions of records. Ids and partitions are removed, and changes are sorted by key.
     """
     results = {view: _by_key(log) if _is_avro(log) else log for view, log in outcome.results.items()}
     return Outcome(
@@ -136,12 +136,12 @@ def silent_while_paused(cluster: Cluster, name: str, feed: Feed) -> None:
 
 
 def instant(cluster: Cluster, name: str) -> int:
-    """The instant from which on a replaced query's new text counts."""
+    """The instant from which on the new text of a replaced query is valid."""
     return int(cluster.get(f"queries/{name}")["since"])
 
 
 def assert_begins(before: list[Change], log: list[Change]) -> None:
-    """Asserts that in every partition what was published before is still the beginning of the log."""
+    """Asserts that the changes published before are still the beginning of the log in every partition."""
     for partition in range(PARTITIONS):
         part = [change for change in before if change.partition == partition]
         assert part == [change for change in log if change.partition == partition][: len(part)]
@@ -152,7 +152,7 @@ def until(log: list[Change], at: int) -> list[Change]:
 
 
 def assert_becomes(log: list[Change], fresh: list[Change], since: int) -> None:
-    """Asserts that from the switch on the relation is that of a query with the new text from the first record on."""
+    """Asserts that from `since` on, the relation equals that of a query that had the new text from the beginning."""
     times = sorted({change.ts for change in (*log, *fresh) if change.ts >= since} | {since})
     for at in times[:: max(len(times) // 50, 1)]:
         assert relation(log, at) == relation(fresh, at), at

@@ -1,4 +1,4 @@
-"""Reading ranges of a real partition, piece by piece, while it grows."""
+"""Ranges of a real partition, read one after the other while it grows."""
 
 from collections.abc import Callable, Iterator
 

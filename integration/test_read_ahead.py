@@ -1,5 +1,5 @@
-"""Batches that are read while the epoch before is computed: the results are those of one large batch, also where the
-plan changes meanwhile and what was read ahead is read again."""
+"""Batches that are read while the previous epoch is computed: the results are those of one large batch, even if the
+plan changes meanwhile, so that batches are read again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISCARDED, AHEAD = "a batch that was read ahead is discarded", "reads ahead"
 
 @pytest.fixture(scope="module")
 def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """The outcome of large batches, none of which leaves anything unread."""
+    """The outcome of batches that each read all available input."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         feed.rest()
@@ -30,7 +30,7 @@ def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def lagging(kafka: str, redis_url: str, tmp_path: Path) -> Iterator[tuple[Cluster, Feed]]:
-    """A cluster without an executor, whose input has a piece already, and the feed of the rest."""
+    """A cluster without an executor and with one piece of input, and the feed of the rest."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         feed.piece()
@@ -38,7 +38,7 @@ def lagging(kafka: str, redis_url: str, tmp_path: Path) -> Iterator[tuple[Cluste
 
 
 def change_the_plan(cluster: Cluster) -> None:
-    """Queries come and go while all others lag behind."""
+    """Creates and drops queries while all others lag behind."""
     for at in range(CHANGES):
         cluster.sql(f"CREATE STREAMED VIEW {cluster.name}more{at} AS SELECT k FROM R({cluster.name}keyed)")
         if at % 2:

@@ -1,4 +1,4 @@
-"""The README's five minutes, typed as they stand: each command prints what the README shows."""
+"""The README's "Five minutes by hand": each command prints the output that the README shows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[1]
 SECTION = (ROOT / "README.md").read_text().split("## Five minutes by hand\n")[1].split("\n## ")[0]
-#: Where the README is read, and the ports of its services.
+#: The directory in the README's output, and the ports of the services there.
 HOME, PORTS = "/home/you", {"coordinator": 8080, "console": 8080, "kafka": 9092, "redis": 6379}
 
 
 def typed() -> Iterator[tuple[str, str]]:
-    """Each command with the output that is shown beneath it; `<<'END'` takes the lines up to END with it."""
+    """Each command with the output that the README shows. A command with `<<'END'` includes the lines up to END."""
     for block in re.findall(r"^```console\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
@@ -30,7 +30,7 @@ def typed() -> Iterator[tuple[str, str]]:
 
 
 def shown(output: str, directory: Path) -> str:
-    """The output as it is on a machine where the usual ports are free, without what a query is expected to take."""
+    """The output with the README's directory and ports, without tokens and expected costs, which vary."""
     output = re.sub(r"#token=\S+", "#token=dsms_…", output)
     output = re.sub(r"^(expected: ).*$", r"\1…", output.replace(str(directory), HOME), flags=re.MULTILINE)
     for name, port in PORTS.items():
@@ -39,7 +39,7 @@ def shown(output: str, directory: Path) -> str:
 
 
 def ran(command: str, directory: Path, environ: dict[str, str]) -> tuple[int, str]:
-    """The status of a command, and what a terminal shows of it."""
+    """Runs a command; returns its exit status and its output."""
     done = subprocess.run(
         ["bash", "-c", command], cwd=directory, env=environ, text=True, timeout=300, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

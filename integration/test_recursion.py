@@ -1,4 +1,4 @@
-"""WITH RECURSIVE through the real broker, Redis and Spark, with an executor that is killed between two changes."""
+"""WITH RECURSIVE through real Kafka, Redis and Spark, with an executor that is killed between two changes."""
 
 from __future__ import annotations
 
@@ -54,12 +54,13 @@ def send(kafka: str, topic: str, *edges: tuple[str, int, int, int]) -> None:
 
 
 def paths(cluster: Cluster, at: int) -> set[tuple[int, int]]:
-    """The relation at an instant: the result's key is the row, and its last change says whether it is there."""
+    """The relation at an instant: the key of the result is the row, and the last change of a key says whether the row
+    exists."""
     last = {change.key: change for change in changes(cluster.kafka, cluster.topic("Paths")) if change.ts <= at}
     rows = [json.loads(change.value or b"{}") for change in last.values() if change.op != "-"]
     return {(row["a"], row["b"]) for row in rows}
 
 
 def failure(cluster: Cluster) -> str:
-    """What is shown of the view that never ends."""
+    """The line of SHOW VIEWS for the view whose recursion never ends."""
     return str([row for row in cluster.sql("SHOW VIEWS")[0]["rows"] if row[0] == "Endless"])

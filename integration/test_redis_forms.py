@@ -1,4 +1,4 @@
-"""The kinds of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All stores work on each."""
+"""The kinds of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All stores work with each kind."""
 
 import itertools
 import shutil
@@ -31,7 +31,7 @@ _numbers = itertools.count()
 
 @contextmanager
 def server(directory: Path, *options: str, sentinel: bool = False) -> Iterator[None]:
-    """A server of the test's own."""
+    """Runs a Redis server with these lines of configuration."""
     home = directory / f"server-{next(_numbers)}"
     home.mkdir()
     config = home / "redis.conf"
@@ -52,7 +52,7 @@ def answers(client: Callable[[], redis.Redis]) -> bool:
 
 
 def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
-    """Writes and reads back everything that is kept in Redis."""
+    """Writes and reads back each kind of value that the system stores in Redis."""
     state, client = ClusterState(url, cluster), connect(url)
     state.set_catalog(b"catalog")
     for name in ("e1", "e2"):

@@ -1,4 +1,4 @@
-"""Writing epochs to a real broker from columns and as messages: the same log, exactly once."""
+"""Epochs written to a real broker as columns and as messages: both write the same log, exactly once."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def columns(topic: str, first: int, count: int, partitions: pl.Series | None = N
 
 
 def read(kafka: str, topic: str, partitions: int) -> list[Message]:
-    """All committed messages. A commit is told before its markers are in all partitions: until then its messages are
-    those of an open transaction."""
+    """All committed messages. Waits until the end markers of all transactions are in all partitions, which may be after
+    the commit has returned."""
     settings, places = KafkaSettings(kafka), [(topic, partition) for partition in range(partitions)]
     admin = settings.admin()
     assert wait_until(lambda: latest(admin, places) == written(admin, places), 30), "a transaction stays open"
@@ -114,7 +114,7 @@ def test_what_is_not_committed_is_not_read_and_an_older_writer_is_fenced(
     new.commit()
     new.begin()
     new.commit()
-    if native:  # the other way is closed in the background, which fails for a writer that was fenced
+    if native:  # the other writer is closed in the background, which fails after it was fenced
         old.close()
     new.close()
     assert [int(dict(m.headers())["dsms-ts"]) for m in read(kafka, name, 1)] == [500, 501, 502]

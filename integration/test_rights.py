@@ -1,4 +1,5 @@
-"""Rules of tokens against a real coordinator: rows, records and dead letters of others are neither read nor written."""
+"""Rules of tokens with a real coordinator: a user can neither read nor write rows, records and dead letters of
+others."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def test_others_rows_are_neither_read_nor_written(cluster: Cluster, sql: str, wh
 
 @pytest.mark.usefixtures("objects")
 def test_a_common_table_hides_nothing(cluster: Cluster) -> None:
-    """Inside of its own definition the name of a common table is that of the object."""
+    """Within its own definition, the name of a common table expression still denotes the object of that name."""
     with pytest.raises(Refused) as refused:
         cluster.sql("WITH pins AS (SELECT * FROM pins) SELECT * FROM pins", ANN)
     assert "4711" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Stored runs, with the real Redis: restored from the copies of a checkpoint, and damaged."""
+"""The store of runs with a real Redis: runs are restored from the copies of a checkpoint, and damage is detected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def store(redis_url: str, cluster: str, cache: Path, limit: int | None = None) -
 
 @pytest.fixture
 def pieces(redis_url: str, cluster: str, tmp_path: Path) -> list[bytes]:
-    """The blob of a run that is nowhere any more."""
+    """The blob, in pieces, of a run that was deleted everywhere."""
     runs = store(redis_url, cluster, tmp_path / "first")
     runs.write({"1/a": FRAME})
     blob = list(runs.pieces("1/a"))
@@ -85,7 +85,7 @@ def zero_half_a_kilobyte(content: bytearray, draw: random.Random) -> None:
 
 
 def damage_files(directory: Path, damage: Callable[[bytearray, random.Random], None], times: int) -> set[str]:
-    """Damages files at random places; the names of the runs that it changed."""
+    """Damages files at random positions; returns the names of the changed runs."""
     draw, changed = random.Random(48), set()
     files = sorted(directory.iterdir())
     for _ in range(times):
@@ -155,7 +155,7 @@ def test_the_scrub_replaces_a_damaged_file_or_says_that_state_is_lost(
     content[len(content) // 2] ^= 1
     with file.open("r+b") as opened:
         opened.write(content)
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a disk does it
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # a disk error does not change the times
     scrubbing = Scrubbing("0", runs, alarms, lambda: {"1/a", "1/b"})
     scrubbing.start()
     try:

@@ -1,4 +1,4 @@
-"""Secrets that a cluster was given are found nowhere: not in logs, command lines, topics, Redis or answers."""
+"""The secrets of a cluster appear nowhere: not in logs, command lines, topics, Redis or answers."""
 
 import base64
 import io
@@ -45,7 +45,7 @@ required user_dsms="{password}";
 
 @dataclass(frozen=True)
 class Secrets:
-    """A mark for each secret."""
+    """The secrets. Each is a unique text, its mark."""
 
     kafka: str
     redis: str
@@ -57,7 +57,7 @@ class Secrets:
     executor: str
 
     def marks(self) -> dict[str, bytes]:
-        """What is searched for, by name: each secret as it is, and as Basic sends it."""
+        """The texts to search for, by name: each secret itself, and the registry's secret as HTTP Basic encodes it."""
         basic = base64.b64encode(f"me:{self.registry}".encode()).rstrip(b"=")[:-1]
         return {**{name: text.encode() for name, text in asdict(self).items()}, "registry as Basic": basic}
 
@@ -113,7 +113,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Itera
 
 
 def test_what_is_planted_is_found(given: Given, unique: str, tmp_path: Path) -> None:
-    """The search of the other test can fail."""
+    """Shows that the search of the other test finds secrets."""
     marks = {"planted": f"planted{unique}".encode()}
     topic = create_topic(given.broker.address, f"{unique}.planted")
     write(given.broker.address, topic, [Input(marks["planted"], 1)])
@@ -123,7 +123,7 @@ def test_what_is_planted_is_found(given: Given, unique: str, tmp_path: Path) -> 
     command = [sys.executable, "-c", "print(); input()", marks["planted"]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        process.stdout.readline()  # the kernel shows the command line only some time after Popen has returned
+        process.stdout.readline()  # the kernel may show the command line only after Popen has returned
         lines = found_in_command_lines([os.getpid()], marks)
         process.communicate(b"\n")
     assert lines == [f"planted in the command line of {process.pid}"]
@@ -156,8 +156,8 @@ def test_marked_secrets_are_found_nowhere(given: Given) -> None:
 
 
 def used_rightly(given: Given) -> list[str]:
-    """Everything that has a secret works: Avro records of a registry with a password become results, a table is loaded,
-    a checkpoint is made. Returns what was answered."""
+    """Uses all secrets successfully: Avro records of a registry with a password become results, a table is loaded, a
+    checkpoint is written. Returns the answers."""
     cluster, root = given.cluster, given.secrets.root
     topic = create_topic(given.broker.address, "marked")
     write(given.broker.address, topic, [Input(avro(f"k{at}", at), at) for at in range(5)])
@@ -180,7 +180,7 @@ def used_rightly(given: Given) -> list[str]:
 
 
 def all_that_is_shown(cluster: Cluster, root: str) -> list[str]:
-    """Everything that can be asked for."""
+    """The answers to all statements and calls that show something."""
     kinds = ("SOURCES", "STREAMS", "QUERIES", "VIEWS", "TABLES", "EXECUTORS", "OPERATORS", "QUEUES", "ALARMS", "AUDIT")
     texts = [f"SHOW {kind}" for kind in kinds]
     texts += ["SHOW CREATE s", "DESCRIBE s", "DESCRIBE sums", "EXPLAIN sums", "EXPLAIN ANALYZE sums", "SHOW CREATE t"]
@@ -190,7 +190,7 @@ def all_that_is_shown(cluster: Cluster, root: str) -> list[str]:
 
 
 def used_wrongly(given: Given) -> list[str]:
-    """What is refused or fails where a secret is near. Returns what was answered."""
+    """Calls that involve a secret and are refused or fail. Returns the answers."""
     cluster, secrets = given.cluster, given.secrets
     gone, other = f"127.0.0.1:{free_port()}", secrets.refused
     topic = create_topic(given.broker.address, "waiting")
@@ -221,7 +221,7 @@ def used_wrongly(given: Given) -> list[str]:
 
 
 def wait_for_all_waiting(cluster: Cluster, root: str) -> str:
-    """What SHOW SOURCES says once each of the three sources waits for its registry."""
+    """Waits until each of the three sources waits for its registry; returns the output of SHOW SOURCES."""
     reasons = ("cannot reach the schema registry", "HTTP status 401", 'secret "none" not found')
     shown = ""
 
@@ -235,7 +235,7 @@ def wait_for_all_waiting(cluster: Cluster, root: str) -> str:
 
 
 def told_by_commands(given: Given) -> list[str]:
-    """What commands print: about the cluster, and why they refuse a password in their command line."""
+    """The output of commands: about the cluster, and when they refuse a password in their command line."""
     cluster, secrets = given.cluster, given.secrets
     environment = {**os.environ, **given.environment}
     place = ["--kafka", cluster.kafka, "--redis", cluster.redis_url, "--cluster", cluster.name]
@@ -265,7 +265,7 @@ def text_of(cluster: Cluster, method: str, path: str, *, root: str, sql: str = "
 
 
 def avro(key: str, value: int) -> bytes:
-    """A record in Confluent's wire format, with schema 1."""
+    """An Avro record in Confluent's wire format, with schema 1."""
     out = io.BytesIO(b"\0\0\0\0\1")
     out.seek(5)
     fastavro.schemaless_writer(out, SCHEMA, {"k": key, "v": value})
@@ -273,14 +273,14 @@ def avro(key: str, value: int) -> bytes:
 
 
 def written(file: Path, secret: str) -> str:
-    """The path of a new file with a secret."""
+    """Writes a secret into a new file; returns its path."""
     file.write_text(secret + "\n")
     return str(file)
 
 
 @contextmanager
 def sasl_broker(directory: Path, password: str) -> Iterator[tuple[Broker, str]]:
-    """A broker with a second listener that asks for a password, and the address of that."""
+    """A broker with a second listener that requires a password, and the address of that listener."""
     port = free_port()
     broker = local_broker(directory / "broker", os.environ)
     broker = Broker(replace(broker.config, properties=LISTENER.format(port=port, password=password), port=broker.port))
@@ -293,7 +293,7 @@ def sasl_broker(directory: Path, password: str) -> Iterator[tuple[Broker, str]]:
 
 @contextmanager
 def redis_with_password(directory: Path, password: str) -> Iterator[tuple[redis.Redis, str]]:
-    """A Redis that asks for a password, with a client that is let in, and its address."""
+    """A Redis that requires a password: an authenticated client and the address."""
     server: RedisServer = local_redis(directory / "redis-data", os.environ)
     server.start()
     client = redis.Redis.from_url(server.url)
@@ -307,7 +307,7 @@ def redis_with_password(directory: Path, password: str) -> Iterator[tuple[redis.
 
 @contextmanager
 def registry(password: str) -> Iterator[str]:
-    """A schema registry with one schema, which tells it only to those who send the password."""
+    """A schema registry with one schema, which it sends only to clients with the password."""
     expected = "Basic " + base64.b64encode(f"me:{password}".encode()).decode()
 
     class Handler(BaseHTTPRequestHandler):
@@ -320,7 +320,7 @@ def registry(password: str) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,5 @@
-"""A broker with TLS that asks for a name and a password: with them results are right, without them there are none."""
+"""A broker with TLS that requires a user name and a password: with them results are right, without them nothing can be
+read."""
 
 import os
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ required user_dsms="secret";
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[tuple[Broker, str, Path]]:
-    """A broker with a second, secure listener: its address, and the authority to trust."""
+    """A broker with a second, secure listener, the address of that listener, and the certificate authority to trust."""
     directory = tmp_path_factory.mktemp("secure")
     made, port, keystore = certificate(directory), free_port(), directory / "keystore.pem"
     keystore.write_text(made.key.read_text() + made.certificate.read_text())

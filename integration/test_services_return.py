@@ -1,5 +1,5 @@
-"""Outages of Kafka, Redis and an executor's scratch files: a clear error at once, no loss, and no restart is needed
-when they are back."""
+"""Outages of Kafka, Redis and an executor's scratch files: a clear error at once, no loss, and no restart when they are
+back."""
 
 import json
 import os
@@ -120,7 +120,8 @@ def test_a_drop_while_redis_is_away(cluster: Cluster, redis_server: RedisServer,
 
 
 def test_scratch_files(cluster: Cluster, unique: str):
-    """Spark's session has its files in the scratch directory, and starts again without them; the process goes on."""
+    """The Spark session has its files in the scratch directory. After their loss it is restarted; the process
+    continues."""
     make(cluster, unique)
     feed(cluster, unique, 1)
     assert_exact(cluster, unique, [1])
@@ -134,6 +135,6 @@ def test_scratch_files(cluster: Cluster, unique: str):
 
 
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):
-    """The scratch directories of ended incarnations are removed; only that of the running fragment is left."""
+    """The scratch directories of ended incarnations are removed; only that of the running fragment remains."""
     checkpoints = "executor-1-*/scratch/executor-1/*/checkpoint"
     assert wait_until(lambda: len(list(cluster.directory.glob(checkpoints))) == 1, 60)

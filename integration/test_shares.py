@@ -1,5 +1,5 @@
-"""Queries that several fragments run together: on real services they give the records of one fragment, whichever
-executors come, go and are killed."""
+"""Queries that several fragments run together, on real services: they publish the same records as one fragment,
+although executors start, stop and are killed."""
 
 import random
 from dataclasses import replace
@@ -28,7 +28,7 @@ from integration.workload import (
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 STEP, PIECES = 60, 4
-#: The bytes before an Avro record: a zero and the id of its schema.
+#: The number of bytes before an Avro record: a zero and the id of its schema.
 _SCHEMA = 5
 
 
@@ -40,14 +40,14 @@ def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def without_schemas(outcome: Outcome) -> Outcome:
-    """The outcome without the ids of Avro schemas, on which the partitions of keys depend: a family of queries has a
-    schema of its own, and a query that several fragments run is in none."""
+    """The outcome without the ids of Avro schemas and the partitions of keys, which depend on them. The ids differ: a
+    family of queries has its own schema, and a query that several fragments run is in no family."""
     bare = {view: _bare(log) if view in (AVRO, *SUMS) else log for view, log in outcome.results.items()}
     return replace(outcome, results=bare)
 
 
 def _bare(log: list[Change]) -> list[Change]:
-    """The changes of each key, in their order."""
+    """The changes sorted by key; those of a key stay in order."""
     return sorted((_stripped(change) for change in log), key=lambda change: change.key or b"")
 
 
@@ -63,7 +63,7 @@ def links(cluster: Cluster) -> set[str]:
 
 
 def test_two_executors_that_run_each_query_together(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """Executors are killed at random moments, one of them for good; what is left takes over its share."""
+    """Executors are killed at random moments, one of them permanently; the remaining one takes over its shard."""
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
         feed = feed_of(cluster, STEP, PIECES, fragments=2)
         chance = random.Random(5)
@@ -104,7 +104,7 @@ def test_what_is_shown_of_a_query_that_two_fragments_run(kafka: str, redis_url: 
 
 
 def test_a_query_goes_to_more_fragments_and_back(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """While records come, and with one of the executors killed in between."""
+    """Records arrive meanwhile, and one of the executors is killed in between."""
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         one = cluster.start_executor("one", batch_records=60)

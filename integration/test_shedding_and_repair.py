@@ -1,5 +1,5 @@
-"""Input is shed under load, and the same input again after a crash: results are a function of the log and of the logged
-rates."""
+"""Input is shed under load, and after a crash the same input is shed again: results are a function of the log and of
+the logged rates."""
 
 import json
 from collections import defaultdict
@@ -28,7 +28,7 @@ def row(offset: int) -> dict[str, int]:
 
 
 def chance(partition: int, offset: int) -> float:
-    """splitmix64 over the place of a record of the first source, salted for what is shed."""
+    """splitmix64 over partition and offset of a record of the first source, with the salt of shedding."""
     z = ((partition << 45) + offset + 0x9E3779B97F4A7C15 * (2 * (1 << 20) + 1)) % 2**64
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64

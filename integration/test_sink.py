@@ -1,4 +1,4 @@
-"""`dsms sink` over a real cluster, killed while it writes: what it keeps is the result, each change once."""
+"""`dsms sink` over a real cluster, killed while it writes: its target contains the result, each change once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State beyond a limit is only on disk, and a full Redis is waited for: results are exact in both cases."""
+"""State beyond a limit is only on disk, and an executor waits while Redis is full: results are exact in both cases."""
 
 import json
 import os
@@ -17,13 +17,13 @@ from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 MB, KEYS, END = 1_000_000, 12_000, 1_000
-#: What a Redis with room for signs of life and the catalog has, and what the state would need is more.
+#: The memory of a Redis that has room for signs of life and the catalog, but not for the state of the query.
 SMALL = "6mb"
 
 
 @pytest.fixture
 def small_redis(tmp_path: Path, no_leftovers: None) -> Iterator[redis.Redis]:
-    """A Redis of the test's own that never evicts."""
+    """A Redis for one test, which never evicts keys."""
     server = local_redis(tmp_path / "redis", os.environ)
     server.start()
     client = redis.Redis.from_url(server.url)
@@ -37,7 +37,7 @@ def url_of(client: redis.Redis) -> str:
 
 
 class Texts:
-    """Writes texts that do not compress, several per key, in pieces; knows the greatest text of each key."""
+    """Writes incompressible texts in pieces, several per key; remembers the greatest text of each key."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.topic, self.name = cluster, f"{name}.t", name
@@ -78,7 +78,7 @@ def executor(cluster: Cluster) -> dict[str, object]:
 
 
 def reason(cluster: Cluster) -> str:
-    """The reason why the executor does not run; its lease stays valid, whatever Redis refuses."""
+    """The reason why the executor does not run. Asserts that its lease is valid, although Redis refuses writes."""
     assert cluster.executor_state("executor-1"), "the executor is taken for dead"
     return str(cluster.get("status")["executors"]["executor-1"].get("reason", ""))
 

@@ -1,4 +1,4 @@
-"""State that another version has stored is not gone on from: it is rebuilt from the logs, which the log says."""
+"""State that another version has stored is not used: the executor rebuilds it from the input logs and logs that."""
 
 import json
 from collections.abc import Iterator

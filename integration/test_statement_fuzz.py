@@ -1,4 +1,4 @@
-"""Some hundreds of random statements; `python -m integration.statement_fuzz` sends any number."""
+"""A few hundred random statements; `python -m integration.statement_fuzz` sends any number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A stream that Spark cannot start raises an error of ours: the executor tries again, and its other fragments go on."""
+"""A stream that Spark cannot start raises a DsmsError, so that the executor tries again and its other fragments
+continue."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: A session that does not know the source, as one whose helper process for the source has ended.
+#: A session that does not know the source, like a session whose helper process for the source has ended.
 CODE = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Summaries and SELECTs with a preference through Kafka and Spark, with kill -9 between and in the zones."""
+"""Summaries and SELECTs with a preference through Kafka and Spark, with kill -9 between zones and within one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def closed(cluster: Cluster) -> int:
-    """Up to where the zones are closed."""
+    """The instant up to which zones are closed."""
     (result,) = cluster.sql("SELECT MAX(zone_to) AS until FROM ByAuction")
     return int(result["rows"][0][0])
 
@@ -64,7 +64,7 @@ def test_a_short_answer_says_what_it_has_seen(cluster: Cluster) -> None:
 
 
 def test_no_change_of_a_cell_is_published_twice_or_lost(cluster: Cluster) -> None:
-    """Each cell enters once, and leaves once or stays."""
+    """Each cell is inserted once, and is either removed once or stays."""
     alive: Counter = Counter()
     entered: Counter = Counter()
     for change in changes(cluster.kafka, cluster.topic("ByAuction")):
@@ -78,7 +78,7 @@ def test_no_change_of_a_cell_is_published_twice_or_lost(cluster: Cluster) -> Non
 
 
 def test_a_join_reads_the_tuples_of_both_streams(cluster: Cluster) -> None:
-    """The result topics of summaries are compacted, and one of them is ahead of the other."""
+    """The result topics of the summaries are compacted, and one summary is ahead of the other."""
     cluster.sql(
         f"""CREATE STREAM Auction (id INT, seller INT, at BIGINT) ORDER BY at SOURCE '{cluster.name}auctions'
             PARTITIONS 1 IDLE NEVER;

@@ -1,4 +1,4 @@
-"""Metrics and traces of real services: as Prometheus reads them, and as a collector gets them by OTLP."""
+"""Metrics and traces of real services, read by Prometheus' parser and received by a collector over OTLP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CREATE STREAMED VIEW Sums AS SELECT v, COUNT(*) AS n FROM S GROUP BY v
 
 
 class Collector:
-    """A collector: it takes what is exported by HTTP, and remembers names."""
+    """An OTLP collector: receives exports over HTTP and remembers the names in them."""
 
     def __init__(self) -> None:
         self.metrics, self.spans = set[tuple[str, str]](), dict[str, str]()
@@ -71,7 +71,7 @@ def collector() -> Iterator[Collector]:
 
 
 def scraped(url: str) -> dict[str, float]:
-    """The sums of all samples of each metric."""
+    """The sum of all samples of each metric."""
     text = httpx.get(f"{url}/metrics", trust_env=False).raise_for_status().text
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):

@@ -1,4 +1,4 @@
-"""Whoever asks for a topic may use it at once, also where somebody else creates it at the same moment."""
+"""A caller that ensures a topic can use it at once, even if another caller creates it at the same moment."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -10,7 +10,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.topics import KEPT, admit_large_records, ensure_topic
 
 pytestmark = [pytest.mark.services]
-PARTITIONS = 100  # so that the broker takes a while to learn of a topic
+PARTITIONS = 100  # so that the broker takes some time to create a topic
 
 
 def test_of_several_that_create_a_topic_each_may_use_it_at_once(kafka: str) -> None:

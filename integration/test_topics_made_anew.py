@@ -1,5 +1,5 @@
-"""A query is dropped and another one created under its name while the executor of the first stands still in the middle
-of a transaction: nothing of the first gets into the topic of the second."""
+"""A query is dropped and another one created under its name while the executor of the first query is frozen in the
+middle of a transaction: no record of the first query gets into the topic of the second."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHANGES = pl.DataFrame({"k": [1, 2], "v": ["a", "b"], FROM: [4, 7], ORDER: [0, 1
 
 
 class StandingStill(FaultPoints):
-    """Does something where a process stood still."""
+    """Calls a function at a fault point, as if the process were frozen there meanwhile."""
 
     def __init__(self, point: str, meanwhile: Callable[[], None]) -> None:
         super().__init__("")
@@ -57,7 +57,7 @@ class StandingStill(FaultPoints):
 
 
 class World:
-    """A fragment with one query over a topic of the test's own."""
+    """A fragment with one query, whose result topic belongs to the test alone."""
 
     def __init__(self, kafka: str, redis_url: str, unique: str, directory: Path) -> None:
         self.kafka, self.settings, self.unique = kafka, KafkaSettings(kafka), unique
@@ -67,13 +67,13 @@ class World:
         ensure_topic(self.admin, self.topic, 1)
 
     def make_anew(self) -> None:
-        """What DROP and CREATE do to the topic."""
+        """Deletes the topic and creates it again, as DROP and CREATE do."""
         delete_topic(self.admin, self.topic)
         assert wait_until(lambda: self.topic not in self.admin.list_topics().topics, 30)
         ensure_topic(self.admin, self.topic, 1)
 
     def output(self, *, known: bool) -> Output:
-        """The result of the query; with `known` its topic has the id that it has now."""
+        """The output of the query, with the present id of its topic if `known`."""
         plan = plan_fragment(apply_all(SQL)[0], 1)
         (output,) = compile_lane("lane", plan.queries.values()).outputs
         assert output.sink is not None
@@ -87,7 +87,7 @@ class World:
         return Committer(self.settings, progress, "0", stores, faults, Claim(lease, lease))
 
     def published(self) -> list[bytes | None]:
-        """The values that readers of the topic see once no transaction is open."""
+        """Waits until no transaction is open, and returns the values that readers of the topic see."""
         assert wait_until(lambda: settled(self.kafka, [self.topic, self.progress]), 30)
         return [change.value for change in changes(self.kafka, self.topic)]
 
@@ -118,7 +118,7 @@ def world(
 def test_nothing_of_a_dropped_query_gets_into_the_topic_of_the_next_one(
     world: World, point: str, rows: pl.DataFrame
 ) -> None:
-    """Its progress neither, which would take the place of the next one's."""
+    """This holds for its progress too, which would replace that of the next query."""
     output = world.output(known=True)
     old = world.committer(1, StandingStill(point, world.make_anew))
     with pytest.raises(
@@ -136,7 +136,7 @@ def test_nothing_of_a_dropped_query_gets_into_the_topic_of_the_next_one(
 
 
 def test_the_topic_of_a_query_without_an_id_is_the_one_that_it_wrote_at_first(world: World) -> None:
-    """Versions before this one stored no ids."""
+    """Earlier versions did not store the ids of topics."""
     output = world.output(known=False)
     committer = world.committer(1, FaultPoints(""))
     published = committer.commit(epoch(output, 1, CHANGES), {}, Published({}, {}))
@@ -149,7 +149,7 @@ def test_the_topic_of_a_query_without_an_id_is_the_one_that_it_wrote_at_first(wo
 
 
 def test_a_topic_that_is_gone_ends_nothing(world: World) -> None:
-    """Nobody reads it; the next one of its name is not the one that was written."""
+    """Nothing reads a deleted topic, so that an epoch with nothing for it succeeds."""
     output = world.output(known=True)
     committer = world.committer(1, StandingStill("committed", lambda: None))
     committer.commit(epoch(output, 1, CHANGES), {}, Published({}, {}))

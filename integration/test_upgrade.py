@@ -1,4 +1,4 @@
-"""An upgrade: a cluster of the version before makes state, this version goes on from it; the records are the same."""
+"""An upgrade: a cluster of an earlier version writes state; this version continues from it with the same results."""
 
 import io
 import subprocess
@@ -11,7 +11,7 @@ from integration.cluster import Cluster, log_of, running
 from integration.workload import Outcome, await_all, feed_of, finish, outcome
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-#: The last commit before the limits and the checkpoints: catalogs, manifests and runs were written without these.
+#: The last commit before limits and checkpoints were added: its catalogs, manifests and runs do not have them.
 BEFORE = "8ccdbb9"
 ROOT = Path(__file__).parent.parent
 STEP, PIECES = 40, 4
@@ -29,7 +29,7 @@ def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def version_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of the version before."""
+    """A directory with the sources of the earlier version."""
     packed = subprocess.run(
         ["git", "archive", BEFORE, "dsms", "connectors", "operators"], cwd=ROOT, capture_output=True, check=False
     )
@@ -53,7 +53,7 @@ def test_results_go_on_over_state_of_the_version_before(
     (tmp_path / "new").mkdir()
     with monkeypatch.context() as environment:
         environment.setenv("PYTHONPATH", str(version_before))
-        environment.setenv("PYTHONSAFEPATH", "1")  # else the working directory, which holds this version, comes first
+        environment.setenv("PYTHONSAFEPATH", "1")  # else the working directory, with this version, comes first
         old = Cluster(kafka, redis_url, tmp_path / "old")
         try:
             old.coordinator.start()

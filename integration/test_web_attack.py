@@ -1,5 +1,5 @@
-"""A page of another site, opened in a real browser on the machine of `dsms up`: it neither reads nor changes anything,
-with the token that is made by default and without one."""
+"""A page of another site, opened in a real browser on the machine of `dsms up`: it can neither read nor change
+anything, with the default token and without one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from integration.browser import chromium
 from integration.kafka_log import last_values
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
-#: What an attacker's page sends: a source and code in Python, rows, records, and statements.
+#: The requests of an attacker's page contain a source, Python code, rows, records and statements.
 AGGREGATE = "CREATE AGGREGATE evil(a INT) RETURNS INT LANGUAGE PYTHON HANDLER 'E' AS $$class E: pass$$"
 PLAN = {"format": 1, "objects": [
     {"name": "stolen", "kind": "source", "statement": "REGISTER SOURCE stolen (a INT) FROM stolen PARTITIONS 1"},
@@ -65,7 +65,7 @@ class Page(BaseHTTPRequestHandler):
 
 @contextmanager
 def elsewhere() -> Iterator[str]:
-    """A web site on another port, which browsers take for another origin of the same site."""
+    """A web site on another port, which browsers treat as another origin of the same site."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -114,7 +114,7 @@ def test_a_page_of_another_site_does_nothing(tmp_path: Path, browser: Browser, w
 
 
 def ends(kafka: str, topic: str) -> int:
-    """Where the only partition of a topic ends."""
+    """The end offset of the only partition of a topic."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "none"})
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1])
@@ -123,10 +123,10 @@ def ends(kafka: str, topic: str) -> int:
 
 
 def rows_of_table(kafka: str) -> dict[bytes, bytes]:
-    """What the log of the table holds by key, beside the marks of the coordinator."""
+    """The values in the log of the table by key, without the records of the coordinator."""
     return {key: value for key, value in last_values(kafka, "dsms.t").items() if value and b'"a"' in value}
 
 
 def rebound(url: str) -> httpx.Response:
-    """What a page gets whose own name now leads to our address."""
+    """The answer to a page whose host name now resolves to this machine (DNS rebinding)."""
     return httpx.get(f"{url}/v1/queries", headers={"Host": "evil.example"}, trust_env=False)

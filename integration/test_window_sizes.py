@@ -1,4 +1,4 @@
-"""The sizes of windows with a range are chosen while a query runs, and the same again after a crash: results are a
+"""The sizes of windows with a range are chosen while a query runs, and stay the same after a crash: results are a
 function of the log and of the logged sizes."""
 
 import json
@@ -78,7 +78,7 @@ def test_sizes_that_were_chosen_hold_after_a_crash(kafka: str, redis_url: str, t
         ranged, whole = (f"dsms.{cluster.name}{name}" for name in ("Ranged", "Whole"))
 
         def smaller() -> bool:
-            """Whether a size was logged that holds for records which are written."""
+            """Writes more records; returns whether a smaller size was logged for records that are written."""
             more()
             cluster.await_frontier(ranged, written - 1)
             return any(at < written and part < 1 for parts in sizes(kafka, cluster.name).values() for at, part in parts)
@@ -99,7 +99,7 @@ def test_sizes_that_were_chosen_hold_after_a_crash(kafka: str, redis_url: str, t
         assert settings and {(row[1], row[2], row[4]) for row in settings} == {
             (partition, offset, f"window of {LEAST + int(fraction * (MOST - LEAST))}")
             for partition, history in known.items()
-            for offset, fraction in dict(history).items()  # of settings from one offset on the last one holds
-            if offset <= written  # what was chosen at the end of the log holds for records after this instant
+            for offset, fraction in dict(history).items()  # the last of several settings from the same offset is valid
+            if offset <= written  # a setting chosen at the end of the log is for later records
         }
         assert last(kafka, ranged) != last(kafka, whole) == counted(everything, written, written - 1)

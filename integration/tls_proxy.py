@@ -1,4 +1,4 @@
-"""A proxy that speaks TLS to its clients, asks them for certificates, and passes on what they send in plain."""
+"""A proxy that speaks TLS with its clients, requires their certificates, and forwards their data in plain text."""
 
 import asyncio
 import ssl
@@ -11,7 +11,7 @@ from integration.self_signed import Certificate
 
 @contextmanager
 def tls_proxy(port: int, server: Certificate, authority: Certificate) -> Iterator[int]:
-    """The port of a proxy to a server of this machine: only clients with a certificate of the authority are let in."""
+    """The port of a proxy to a server on this machine. It accepts only clients with a certificate of the authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
     context.load_cert_chain(server.certificate, server.key)
     context.verify_mode = ssl.CERT_REQUIRED

@@ -1,4 +1,4 @@
-"""A seeded workload: input with everything that can go wrong, queries over it, and the outcome of these."""
+"""A seeded workload: input with late and invalid records, queries over it, and their outcome."""
 
 import json
 import random
@@ -12,11 +12,11 @@ from integration.kafka_topics import create_topic
 PARTITIONS = 2
 SLACK = 5
 SEED = 27
-#: An instant above all of the workload's.
+#: An instant above all instants of the workload.
 END = 1_000_000
 SOURCE = "src"
 KEYED, FAULTY, KEYLESS, AVRO = MAIN = ("hot", "ratio", "flat", "encoded")
-#: Views that differ in a constant: the third and fourth of each run as one.
+#: Views that differ in a constant. From the third on, they run as a family.
 SUMS, FLATS = {"sum1": 10, "sum2": 20, "sum3": 30, "sum4": 40}, {"flat2": 70, "flat3": 60, "flat4": 50}
 VIEWS = (*MAIN, *SUMS, *FLATS)
 STATEMENTS = """
@@ -36,7 +36,7 @@ BAD = (b"no json", b'{"k": "a", "v": "many"}', b'{"v": 3}', b"\xff\xfe", b"[]")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The output of a workload's queries: the result logs in order, the dead letters as a bag."""
+    """The output of the workload's queries: the result logs in order, and the dead letters in any order."""
 
     results: dict[str, list[Change]]
     dead: list[Letter]
@@ -48,7 +48,7 @@ class Feed:
 
     kafka: str
     topic: str
-    #: Records of a piece, and how many pieces there are.
+    #: The number of records in a piece, and the number of pieces.
     step: int
     pieces: int
     given: int = 0
@@ -61,22 +61,22 @@ class Feed:
         return self.given * self.step
 
     def rest(self) -> None:
-        """Writes the remaining pieces, and the closing heartbeats."""
+        """Writes the remaining pieces and the final heartbeats."""
         while self.given < self.pieces:
             self.piece()
         advance(self.kafka, self.topic, END, PARTITIONS)
 
 
 def feed_of(cluster: Cluster, step: int, pieces: int, fragments: int = 1) -> Feed:
-    """Registers the workload's queries over a topic of the cluster's own; returns the feed of the topic. Each query is
-    run by so many fragments."""
+    """Creates the workload's queries over a new topic, each run by this number of fragments; returns the feed of the
+    topic."""
     topic = create_topic(cluster.kafka, f"{cluster.name}-in", partitions=PARTITIONS)
     register(cluster, topic, cluster.name, fragments)
     return Feed(cluster.kafka, topic, step, pieces)
 
 
 def workload(seed: int, count: int, first: int = 0) -> list[Input]:
-    """Records for all partitions, with disorder; some are late, some have bad values, some rows divide by zero."""
+    """Records for all partitions, out of order; some are late, some have invalid values, some rows divide by zero."""
     chance = random.Random(seed)
     return [_input(chance, first + at) for at in range(count)]
 
@@ -91,7 +91,7 @@ def _input(chance: random.Random, at: int) -> Input:
 
 
 def register(cluster: Cluster, topic: str, prefix: str, fragments: int = 1) -> None:
-    """Registers the workload's source, streams and views; their names begin with the prefix."""
+    """Creates the workload's source, streams and views; their names begin with the prefix."""
     cluster.sql(divided(STATEMENTS.format(p=prefix, topic=topic, slack=SLACK), fragments))
     for shape, views in ((SUM, SUMS), (FLAT, FLATS)):
         listed = (shape.format(p=prefix, name=name, constant=constant) for name, constant in views.items())
@@ -99,7 +99,7 @@ def register(cluster: Cluster, topic: str, prefix: str, fragments: int = 1) -> N
 
 
 def divided(statements: str, fragments: int) -> str:
-    """The statements, with the number of fragments that run each view."""
+    """The statements, with the option `fragments` for each view."""
     if fragments == 1:
         return statements
     option = f"fragments = {fragments}"
@@ -123,7 +123,7 @@ def await_all(cluster: Cluster, prefix: str, instant: int = END) -> None:
 
 
 def outcome(kafka: str, prefix: str) -> Outcome:
-    """The present outcome in Kafka, without the prefix, so that runs can be compared."""
+    """The present outcome in Kafka. Prefixes are removed, so that runs can be compared."""
     dead = [
         Letter(letter.value, tuple((name, value.replace(prefix, "")) for name, value in letter.headers))
         for letter in letters(kafka, f"{prefix}{SOURCE}")
@@ -140,7 +140,7 @@ def assert_same(outcome: Outcome, expected: Outcome) -> None:
 
 
 def undisturbed(cluster: Cluster, step: int, pieces: int) -> Outcome:
-    """The outcome of one executor that runs one fragment and reads all input at once."""
+    """Runs the workload with one executor and one fragment, which reads all input at once; returns the outcome."""
     feed_of(cluster, step, pieces).rest()
     cluster.start_executor(partitions=1)
     await_all(cluster, cluster.name)
@@ -148,14 +148,14 @@ def undisturbed(cluster: Cluster, step: int, pieces: int) -> Outcome:
 
 
 def finish(cluster: Cluster, feed: Feed, expected: Outcome) -> None:
-    """Writes the rest, and asserts that the outcome at the end is the expected one."""
+    """Writes the rest of the input, and asserts that the final outcome is the expected one."""
     feed.rest()
     await_all(cluster, cluster.name)
     assert_same(outcome(cluster.kafka, cluster.name), expected)
 
 
 def assert_begins(outcome: Outcome, expected: Outcome) -> None:
-    """Asserts that what is published so far is, in each partition, a beginning of the undisturbed run's results."""
+    """Asserts that in each partition the published results are the beginning of the expected ones."""
     for view in VIEWS:
         for partition in range(PARTITIONS):
             part = [change for change in outcome.results[view] if change.partition == partition]

@@ -1,10 +1,10 @@
-"""Experiments of Krämer's thesis, chapter 24, repeated: `python -m benchmarks.adaptation`.
+"""Repeats experiments of Krämer's thesis, chapter 24: `python -m benchmarks.adaptation`.
 
-Views over Poisson streams run to their steady state, in one process. Compared are the rows and the state that the cost
-model expects of each operator with those that were measured; the state and the processor time of a join over windows of
-different sizes; a count at coarser and coarser granularities; half the memory by half the window or by dropping half of
-the records; and the state of many queries with its bound, while others are added. Writes
-`benchmarks/out/adaptation.json` and a plot.
+Views over Poisson streams run to their steady state in one process. The experiments compare: the rows and the state of
+each operator, expected by the cost model and measured; the state and processor time of a join over windows of different
+sizes; a count at coarser and coarser granularities; halving the memory by halving the window or by dropping half of the
+records; and the state of many queries with its bound while queries are added. Writes `benchmarks/out/adaptation.json`
+and a plot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The experiments of Krämer's thesis, chapter 24, as far as they are about settings that stay, and the accuracy of the
+"""The experiments of Krämer's thesis, chapter 24, whose settings do not change during a run, and the accuracy of the
 cost model for each kind of operator."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 
 from benchmarks.adaptation.measured import arrivals, run
 
-#: What the experiments call a figure.
+#: The numbers of one experiment, by name.
 Figure = dict[str, Any]
 _GAP = 10.0
-#: The operators, each as a view, the operator that is looked at, and the windows or numbers that vary.
+#: By name: a view, the kind of its operator that is measured, and the varied window size or number.
 _OPERATORS: Mapping[str, tuple[str, str, tuple[int, ...]]] = {
     "filter": ("SELECT k FROM A WHERE v < {}", "Filter", (10, 25, 75)),
     "union": ("SELECT k FROM A [Range {}] UNION ALL SELECT k FROM B [Range 300]", "StreamOutput", (300, 1000, 3000)),
@@ -46,13 +46,13 @@ def accuracy() -> Figure:
 
 
 def errors(figure: Figure, which: str) -> list[float]:
-    """The relative errors of the expected numbers, of all that were not measured to be 0."""
+    """The relative errors of the expected numbers, without those whose measured value is 0."""
     pairs = (pair for operator in figure.values() for pair in operator[which])
     return [abs(expected - measured) / measured for expected, measured in pairs if measured]
 
 
 def window_sizes() -> Figure:
-    """Experiment 1: a join of two streams over windows of different sizes: state and processor time."""
+    """Experiment 1: state and processor time of a join of two streams over windows of different sizes."""
     sizes = [500, 1000, 2000, 4000, 8000]
     sql = "SELECT x.v, y.v AS w FROM A [Range {0}] x, B [Range {0}] y WHERE x.k = y.k"
     logs = {"A": arrivals(1.0, 2000, seed=3), "B": arrivals(1.0, 2000, seed=4)}
@@ -70,7 +70,7 @@ def granules() -> Figure:
 
 
 def reduction() -> Figure:
-    """Experiment 3: half the memory by half the window, or by dropping half of the records at random."""
+    """Experiment 3: halves the memory by halving the window, or by dropping half of the records at random."""
     sql = "SELECT x.v, y.v AS w FROM A [Range {0}] x, B [Range {0}] y WHERE x.k = y.k"
     logs = {"A": arrivals(_GAP, 50, seed=6), "B": arrivals(_GAP, 50, seed=7)}
     rng = np.random.default_rng(8)
@@ -93,7 +93,7 @@ def _half(records: Iterable[dict[str, object]], rng: np.random.Generator) -> lis
 
 
 def _pairs(logs: Mapping[str, list[dict[str, Any]]], window: int) -> list[int]:
-    """The distances of all pairs with equal keys that are nearer than a window, counted one by one."""
+    """The distances in time of all pairs with equal keys that are closer than the window, by brute force."""
     by_key: dict[object, list[int]] = {}
     for record in logs["B"]:
         by_key.setdefault(record["k"], []).append(record["ts"])
@@ -102,8 +102,8 @@ def _pairs(logs: Mapping[str, list[dict[str, Any]]], window: int) -> list[int]:
 
 
 def plans() -> Figure:
-    """Experiment 4, without adaptation: the mix of plans of the thesis over random windows and rates; expected and
-    measured state of each query, by the depth of its plan."""
+    """Experiment 4, without adaptation: the thesis's mix of plans over random windows and rates. Returns the errors of
+    the expected state of queries, by the depth of their plans."""
     rng, figure = np.random.default_rng(9), Counter[str]()
     errors: dict[int, list[float]] = {}
     for sql, depth in _mix(rng):

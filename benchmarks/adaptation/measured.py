@@ -1,5 +1,5 @@
-"""One view over Poisson streams, run to its steady state: what the cost model expects of its operators, and what was
-measured."""
+"""Runs a view over Poisson streams to its steady state. Returns figures of its operators, expected by the cost model
+and measured."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dsms.introspection.statistics import statistics_of
 from dsms.physical.cost.estimate import estimated
 from dsms.testing.local_session import LocalSession
 
-#: The instants of a run, and those of a batch.
+#: The length of a run and of a batch, in instants.
 SPAN, BATCH = 40_000, 500
 _VALUES = 100
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """The rows out per instant and the rows of state of an operator, expected and measured; the state is the mean over
-    the second half of the run."""
+    """The rows out per instant and the rows of state of an operator, each as (expected, measured). The measured state
+    is the mean over the second half of the run."""
 
     operator: str
     rows: tuple[float, float]
@@ -65,7 +65,7 @@ def session(*streams: str) -> LocalSession:
 
 
 def run(sql: str, logs: Mapping[str, list[dict[str, object]]], span: int = SPAN) -> Run:
-    """Runs one view over streams, batch by batch."""
+    """Runs a view over streams, batch by batch."""
     made = session(*logs)
     made.execute(f"CREATE VIEW Q AS {sql}")
     states: list[tuple[Vertex, ...]] = []

@@ -1,5 +1,5 @@
-"""Experiment 4 of Krämer's thesis, chapter 24: many queries whose windows have a range of sizes, each with a bound on
-its memory, while queries are added, a few at a time and then many at once."""
+"""Experiment 4 of Krämer's thesis, chapter 24: many queries, each with a window whose size has a range and a bound on
+its memory. Queries are added, first one by one and then many at once."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ from dsms.testing.local_session import LocalSession
 from operators.streams.settings import Setting
 from operators.windows.ranged_window import RangedWindow
 
-#: As in the thesis, but a fiftieth of its 5 000 queries, a tenth of its rates, and ten times its 20 kB for a query,
-#: which hold no window of the least size over our rows.
+#: As in the thesis, but with a fiftieth of its 5 000 queries, a tenth of its rates, and ten times its 20 kB for a
+#: query, because 20 kB are too little for a window of the least size over the rows here.
 STREAMS, QUERIES, BOUND = 50, 100, 200_000
 _LEAST_MIN, _MOST_MIN = 1, 30
-#: Minutes: the end, those at which a query is added, and that at which as many as BURST are.
+#: In minutes: the end, when a query is added, and when BURST queries are added.
 END, ADDED_AT, BURST_AT, BURST = 160, range(60, 90, 6), 110, 10
 _MINUTE = 60_000
-#: Parts of the queries by shape: joins of two, three and four windows, an aggregate, joins of one or two aggregates.
+#: Fractions of the queries by shape: joins of two, three and four windows, a join of two joins, an aggregate, joins of
+#: one or two aggregates.
 _SHAPES = {"2": 0.3, "3": 0.2, "4": 0.1, "2x2": 0.1, "agg": 0.1, "agg join": 0.1, "agg agg": 0.1}
 
 
 class _Held(LocalSession):
-    """A session that takes many statements before it runs what they ask for."""
+    """A session that can execute many statements before it starts their queries."""
 
     holds = False
 
     def follow_catalog(self) -> None:
-        """Runs the queries of the catalog, unless it holds."""
+        """Runs the queries of the catalog, unless `holds` is set."""
         if not self.holds:
             super().follow_catalog()
 
     def all_at_once(self, statements: list[str]) -> None:
-        """Executes statements, then runs what they ask for."""
+        """Executes statements, then starts their queries together."""
         self.holds = True
         for statement in statements:
             self.execute(statement)
@@ -58,8 +59,8 @@ class _Held(LocalSession):
 
 @dataclass
 class Simulation:
-    """The queries over streams of records at the times of Poisson processes, minute by minute of the streams' time; the
-    sizes of windows are decided once a minute."""
+    """Queries over Poisson streams, run minute by minute of the streams' time. The sizes of windows are decided once a
+    minute."""
 
     seed: int = 24
     session: _Held = field(default_factory=_Held)
@@ -84,11 +85,11 @@ class Simulation:
         )
 
     def add(self, count: int) -> None:
-        """Registers queries, which read what comes from now on."""
+        """Creates queries that read the records from now on."""
         self.session.all_at_once([self._query() for _ in range(count)])
 
     def run_minute(self) -> None:
-        """The records of a minute, and then the decision about sizes."""
+        """Runs the queries over the records of a minute, then decides about sizes."""
         begun = time.perf_counter()
         runtime = self.session.runtime
         for at, log in enumerate(self._logs()):
@@ -111,7 +112,7 @@ class Simulation:
         )
 
     def errors(self) -> dict[int, list[float]]:
-        """The relative errors of the expected rows of state, by the number of joins and aggregates on the way from the
+        """The relative errors of the expected rows of state, by the number of joins and aggregates on the path from the
         sources."""
         measured, runtime, found = (
             statistics_of(self.session.reports()).vertices,
@@ -149,7 +150,7 @@ class Simulation:
         return [{"k": k, "v": v, "ts": ts} for k, v, ts in rows]
 
     def _decide(self) -> None:
-        """Logs the sizes that hold from here on, as the planner does before it plans a batch."""
+        """Logs the sizes that are valid from here on, as the planner does before it plans a batch."""
         revision = self.session.runtime.revision
         positions = {lane_id: progress.places for lane_id, progress in running_lanes(revision, ()).items()}
         floors: dict[str, dict[SourcePartition, int]] = defaultdict(dict)

@@ -1,8 +1,9 @@
-"""The delta law: `python -m benchmarks.delta_law` measures the cost of a change of one size while the state grows.
+"""The delta law: `python -m benchmarks.delta_law` measures the cost of a change of fixed size while the state grows.
 
-Measured for each operator and size of the state: the median step, the mean over all steps with the merges of runs that
-they cause, and the longest step, in ms of wall and CPU time; and the bytes of the state of a sliding count.
-`--largest 1000000` gives a quick look. Writes `benchmarks/out/delta_law.json` and a plot of each operator beside it.
+For each operator and size of the state it measures the median step, the mean over all steps including the merges of
+runs that they cause, and the longest step, in ms of wall and CPU time; and the bytes of the state of a sliding count.
+`--largest 1000000` gives a quick overview. Writes `benchmarks/out/delta_law.json` and a plot of each operator next to
+it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WINDOWS: dict[str, Callable[[int], Subject]] = {
 
 
 def main() -> None:
-    """Measures, writes the report and the plots."""
+    """Measures and writes the report and the plots."""
     options = _options()
     results: list[Result] = []
     for name, subject in SUBJECTS.items():
@@ -62,7 +63,7 @@ def _point(name: str, subject: Subject, size: int) -> Point:
 
 
 def _figures(name: str, points: Sequence[Point], unit: str) -> list[Result]:
-    """The costs at each size, and the quotients of those at the largest and the smallest size."""
+    """The costs at each size, and the quotients of the costs at the largest and the smallest size."""
     results = []
     for point in points:
         at = f"{name}, {point.size} {unit}"

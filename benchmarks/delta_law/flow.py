@@ -1,4 +1,5 @@
-"""A chain of operators, driven as the executor does: a change and a move go in, the state is taken and given back."""
+"""A chain of operators that is driven as by the executor: each step takes a change, a move and the state, and returns
+the next state."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A chain of operators, of which the first takes all inputs, above a window over each input if there is one."""
+    """A chain of operators. The first operator takes all inputs, each through the window if there is one."""
 
     operators: tuple[Any, ...]
     window: TimeWindow | None = None
@@ -34,7 +35,7 @@ class Flow:
         return tuple(operator.traces() for operator in self.operators)
 
     def step(self, given: Input, traces: Traces) -> tuple[int, Traces]:
-        """The number of elements that come out, and the states after the step."""
+        """The number of output elements, and the states after the step."""
         deltas = given.deltas
         if self.window is not None:
             deltas = tuple(self.window.step(delta, (), given.move).delta for delta in deltas)
@@ -44,7 +45,7 @@ class Flow:
 
 
 class Subject(Protocol):
-    """The subject of a measurement: a flow, the load that fills its state, and changes of one size and shape."""
+    """The subject of a measurement: a flow, the load that fills its state, and changes of fixed size and shape."""
 
     @property
     def flow(self) -> Flow:
@@ -52,7 +53,7 @@ class Subject(Protocol):
         ...
 
     def load(self) -> Iterator[Input]:
-        """Fills the state, in a few large steps."""
+        """The input that fills the state, in a few large steps."""
         ...
 
     def change(self) -> Input:
@@ -61,7 +62,7 @@ class Subject(Protocol):
 
 
 def runs_of(traces: Traces) -> list[tuple[Run, ...]]:
-    """The runs of every state."""
+    """The runs of each trace."""
     return [state.runs for states in traces for state in states]
 
 

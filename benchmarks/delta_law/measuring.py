@@ -1,4 +1,4 @@
-"""Timing a flow: the median step, and the mean over all steps until the largest runs have been merged."""
+"""Measures the times of a flow's steps: the median, and the mean over all steps until the largest runs were merged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from benchmarks.delta_law.flow import Flow, Input, Subject, Traces, runs_of, sta
 from operators.core.run import Run
 
 WARM_UP = 5
-#: The steps of a median, and the fewest steps of a mean.
+#: The number of steps for the median, and the least number for the mean.
 FEWEST = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Costs in ms at one size of the state; `merged`: the mean includes a merge of the largest runs."""
+    """Costs in ms at one size of the state. `merged` says that the mean includes a merge of the largest runs."""
 
     size: int
     rows: int
@@ -34,7 +34,7 @@ class Point:
 
 
 def measure(subject: Subject, size: int) -> Point:
-    """Loads the subject and applies changes until its largest runs have been rewritten."""
+    """Loads the subject, and times changes until its largest runs have been rewritten."""
     traces = loaded(subject)
     rows = state_rows(runs_of(traces))
     for _ in range(WARM_UP):
@@ -73,8 +73,8 @@ def _stepped(subject: Subject, traces: Traces, size: int, rows: int) -> Point:
 
 @dataclass(slots=True)
 class Cycle:
-    """Counts steps until nothing is left of the runs that were largest at first; or until the younger runs have long
-    stopped growing, because changes cancel earlier ones."""
+    """Counts steps until all runs that were the largest at first have been merged away; or until the younger runs have
+    not grown for many steps, because changes cancel earlier ones."""
 
     before: Traces
     merged: bool = False
@@ -84,11 +84,11 @@ class Cycle:
 
     @property
     def over(self) -> bool:
-        """Whether every merge that occurs has been seen."""
+        """Whether all kinds of merges have been seen."""
         return self.merged or self.quiet >= max(FEWEST, self.steps // 2)
 
     def see(self, traces: Traces) -> None:
-        """Notes the state after the next step."""
+        """Records the state after the next step."""
         eldest, runs = _eldest(self.before), [run for listed in runs_of(traces) for run in listed]
         self.merged = self.merged or not eldest & set(map(_end, runs))
         young = sum(run.height for run in runs if _end(run) not in eldest)
@@ -104,12 +104,13 @@ def _timed(flow: Flow, given: Input, traces: Traces) -> tuple[float, float, int,
 
 
 def _eldest(traces: Traces) -> set[int]:
-    """The largest runs of every large state."""
+    """The ends of the runs that have more than half the rows of the largest run."""
     runs = [run for listed in runs_of(traces) for run in listed]
     largest = max((run.height for run in runs), default=0)
     return {_end(run) for run in runs if 2 * run.height > largest}
 
 
 def _end(run: Run) -> int:
-    """Where a run ends in memory, which is the same for what is left of it during a merge."""
+    """The memory address of the end of a run. It identifies the run, because the rest of it has the same end during a
+    merge."""
     return int(run.sorted_column.__array_interface__["data"][0]) + run.sorted_column.nbytes

@@ -1,4 +1,4 @@
-"""Memory of a sliding count: the state holds the groups of each slide of the window, not its rows."""
+"""Memory of a sliding count: the state contains the groups of each slide of the window, not its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.streams.retract_ends import RetractEnds
 from operators.windows.time_window import TimeWindow
 
 WINDOW = 100_000
-#: Lengths of a slide; every key comes many times in each.
+#: Lengths of a slide, in each of which every key occurs many times.
 SLIDES = (100, 1_000, 10_000, 50_000)
 GROUPS = 100
 _UNUSED = ("i", "v")
@@ -23,7 +23,7 @@ _UNUSED = ("i", "v")
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The most bytes of all runs when a slide has just ended, and just before the next one ends.
+    """The greatest number of bytes of all runs just after the end of a slide, and just before the end of the next one.
 
     In between, the rows of the current slide wait for its end.
     """
@@ -34,7 +34,7 @@ class Footprint:
 
 
 def footprint(slide: int) -> Footprint:
-    """The peaks of a full window's state, over the length of another window."""
+    """Fills a window; returns the peaks of its state while as many instants again pass as the window has."""
     window = SlidingCount(WINDOW, slide, groups=GROUPS)
     traces = loaded(window)
     at_slide, between = 0, 0
@@ -49,11 +49,11 @@ def footprint(slide: int) -> Footprint:
 
 
 class SlidingCount(WindowedGroups):
-    """Counts by key in a sliding window, over rows that have only the key."""
+    """Counts by key in a sliding window. Rows have only the key."""
 
     @property
     def flow(self) -> Flow:
-        """The window, retractions at its ends, and the group-by."""
+        """The window, retractions at the ends of rows, and the group-by."""
         keys = pa.schema([("k", pa.int64())])
         return Flow((RetractEnds(), GroupBy(("k",), self.aggregates[:1], keys)), TimeWindow(self.length, self.slide))
 

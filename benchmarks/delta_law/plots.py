@@ -1,4 +1,4 @@
-"""A plot of each law, as SVG."""
+"""Plots of costs and memory, as SVG."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.delta_law.measuring import Point
 from benchmarks.delta_law.memory import Footprint
 from benchmarks.delta_law.table import CHANGE
 
-# The same figures give the same file.
+# makes the file a function of the figures
 mpl.rcParams["svg.hashsalt"] = "delta law"
 
 
 def plot_costs(path: Path, name: str, points: Sequence[Point], across: str) -> None:
-    """Plots the median step, and the mean with all merges, over the size; the band is what the law allows."""
+    """Plots the median step and the mean including merges over the size. The band is the range that the law permits."""
     figure, axes = _axes(f"{name}: a change of {CHANGE:,} elements", across, "ms")
     sizes = [point.size for point in points]
     smallest = points[0].median_ms

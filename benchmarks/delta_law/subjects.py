@@ -1,4 +1,4 @@
-"""The operators that are measured, each over a relation of a given size."""
+"""The measured operators, each over a relation of a given size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from operators.ranking.top_k import TopK
 from operators.relational.distinct import Distinct
 
 ROW = pa.schema([("k", pa.int64()), ("i", pa.int64()), ("v", pa.int64())])
-#: The groups that a change touches if groups have several rows, five rows of each; the smallest state has no more.
+#: If groups have several rows, a change touches this number of groups, and five rows of each. The smallest state has no
+#: more groups.
 TOUCHED = 1_000
 COUNT = Aggregate("n", "count", (), pa.int64(), nullable=False)
 SUM = Aggregate("total", "sum", ("v",), pa.int64())
@@ -29,7 +30,7 @@ BEST = TopK(("k",), (SortKey("v", descending=True),), 3, schema=ROW)
 
 @dataclass(slots=True)
 class OneTable:
-    """An operator over one table; a change replaces rows in `groups` groups."""
+    """An operator over one table. A change replaces rows in `groups` groups."""
 
     flow: Flow
     table: Table
@@ -89,17 +90,17 @@ def _join(rows: int) -> Subject:
 
 
 def _over_rows(operator: object) -> Callable[[int], Subject]:
-    """Every row is its own group: as many groups as rows."""
+    """Each row is a group: there are as many groups as rows."""
     return lambda rows: OneTable(Flow((operator,)), Table(rows), CHANGE // 2)
 
 
 def _over_groups(operator: object) -> Callable[[int], Subject]:
-    """Groups of ten rows: more rows are more groups."""
+    """Groups of ten rows: the number of groups grows with the rows."""
     return lambda rows: OneTable(Flow((operator,)), Table(rows, 10), TOUCHED)
 
 
 def _over_large_groups(operator: object) -> Callable[[int], Subject]:
-    """A thousand groups: more rows are larger groups."""
+    """A thousand groups: their size grows with the rows."""
     return lambda rows: OneTable(Flow((operator,)), Table(rows, rows // TOUCHED), TOUCHED)
 
 

@@ -1,4 +1,4 @@
-"""A table whose rows are replaced: a change removes old rows and inserts as many new ones, so its size stays."""
+"""A table of constant size: a change removes old rows and inserts as many new ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 
-#: Elements of a change: half of them take rows out, half put rows in.
+#: The number of elements in a change: half of them remove rows, half insert rows.
 CHANGE = 10_000
-#: Instants of a change.
+#: The number of instants in a change.
 INSTANTS = 10
-#: Steps of a load; a power of two, so that they end up merged into one run.
+#: The number of steps in a load. It is a power of two, so that all rows are merged into one run.
 LOADS = 4
-#: The rows of a group that ever change. They have the least and the greatest values, so that a change has the same
-#: effect on groups of any size.
+#: The number of rows of a group that can change. They have the least and the greatest values, so that a change has the
+#: same effect on groups of any size.
 CHANGING = 10
 Places = NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Table:
-    """Rows `(k, i, v)`: `width` of them in each of the groups `k`; `v` says how often row `i` was replaced."""
+    """Rows `(k, i, v)`: each group `k` has `width` rows; `v` grows each time that row `i` is replaced."""
 
     rows: int
     width: int = 1
@@ -37,12 +37,12 @@ class Table:
         self.random = np.random.default_rng(self.rows)
 
     def parts(self) -> Iterator[Delta]:
-        """All rows, in `LOADS` parts, each at an instant of its own."""
+        """All rows, in `LOADS` parts with different instants."""
         for part, places in enumerate(np.array_split(np.arange(self.rows), LOADS)):
             yield elements(self._rows(places), np.full(len(places), part), 1)
 
     def places(self, count: int, groups: int) -> Places:
-        """`count` rows in so many groups, both drawn at random."""
+        """The positions of `count` rows in `groups` groups, both drawn at random."""
         per_group = count // groups
         drawn = self.random.choice(self.rows // self.width, groups, replace=False)
         among = min(self.width, CHANGING)
@@ -50,7 +50,7 @@ class Table:
         return np.asarray(drawn[:, None] * self.width + inside).ravel()
 
     def replace(self, places: Places, start: int) -> Delta:
-        """Replaces the rows at the places by ones with other values, at the `INSTANTS` instants from `start` on."""
+        """Replaces the rows at these positions by other values, at the `INSTANTS` instants from `start` on."""
         instants = start + np.arange(len(places)) % INSTANTS
         old = elements(self._rows(places), instants, -1)
         self.replaced[places] += 1
@@ -64,7 +64,7 @@ class Table:
 
 
 def elements(rows: pl.DataFrame, instants: Places, weight: int) -> Delta:
-    """Elements with these rows, valid from their instants on for ever."""
+    """Elements with these rows, valid from their instants on without an end."""
     size = rows.height
     return Delta(
         rows.with_columns(

@@ -1,4 +1,5 @@
-"""Sliding windows over rows at a steady rate: a longer window has more rows, but gains and loses no more of them."""
+"""Sliding windows over rows at a steady rate: a longer window has more rows, but as many rows enter and leave it in a
+step."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ from operators.windows.time_window import TimeWindow
 
 #: Rows per instant, over all inputs.
 RATE = 10
-#: Instants of a step: as many rows come as go, together as many as a change has elements.
+#: The number of instants in a step. As many rows enter as leave, together as many as a change has elements.
 STEP = CHANGE // 2 // RATE
 KEYS = 1_000
-#: A row of the left input joins the row of the right input that came so many rows before.
+#: A row of the left input joins the row of the right input that came `LAG` rows before.
 LAG = 100
 
 
 @dataclass
 class Sliding:
-    """A stream of `RATE` rows an instant; the load is a window's length of it."""
+    """A stream of `RATE` rows an instant. The load fills a window."""
 
     length: int
     slide: int = 1
@@ -39,7 +40,7 @@ class Sliding:
     now: int = field(init=False, default=0)
 
     def load(self) -> Iterator[Input]:
-        """The rows of a window's length and one instant."""
+        """The rows of the instants in a window and of one more instant."""
         yield from (self.upto(int(end) + 1) for end in np.linspace(0, self.length, LOADS + 1)[1:])
 
     def change(self) -> Input:
@@ -64,7 +65,7 @@ class WindowedGroups(Sliding):
 
     @property
     def flow(self) -> Flow:
-        """The window, retractions at its ends, and the group-by."""
+        """The window, retractions at the ends of rows, and the group-by."""
         return Flow((RetractEnds(), GroupBy(("k",), self.aggregates, ROW)), TimeWindow(self.length, self.slide))
 
     def deltas(self, start: int, end: int) -> tuple[Delta, ...]:
@@ -74,13 +75,13 @@ class WindowedGroups(Sliding):
 
 
 class WindowedLeast(WindowedGroups):
-    """The minimum of an ascending column: the row that leaves the window is always the minimum of its group."""
+    """The minimum of an ascending column: each row that leaves the window is the minimum of its group."""
 
     aggregates = (Aggregate("low", "min", ("i",), pa.int64()),)
 
 
 class WindowedPairs(Sliding):
-    """The join of two streams over a window each; every row has one partner in it."""
+    """The join of two streams, each with a window. Each row has one partner in the other window."""
 
     @property
     def flow(self) -> Flow:

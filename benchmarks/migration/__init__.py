@@ -1,1 +1,1 @@
-"""Joins that are ordered anew while they run."""
+"""Joins whose order changes while they run."""

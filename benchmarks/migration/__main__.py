@@ -1,9 +1,10 @@
-"""Joins that are ordered anew while they run: `python -m benchmarks.migration`.
+"""Joins whose order changes while they run: `python -m benchmarks.migration`.
 
 First the experiment of chapter 30 of Krämer's thesis: a join of four streams over windows of ten seconds changes from
-((A ⋈ B) ⋈ C) ⋈ D to A ⋈ (B ⋈ (C ⋈ D)) after 20 s, from the present positions on, and by catching up from the beginning;
-all three runs have to publish the same records. Then a workload whose statistics flip four times, with each fixed order
-and with that which was measured to be better. Writes `benchmarks/out/migration.json` and `migration.svg`.
+((A ⋈ B) ⋈ C) ⋈ D to A ⋈ (B ⋈ (C ⋈ D)) after 20 s, in one run by reading from the present positions, in another by
+catching up from the beginning. Both runs and one without a change must publish the same records. Then a workload whose
+statistics alternate in four phases, with each fixed order and with changes to the order that is measured to be better.
+Writes `benchmarks/out/migration.json` and `migration.svg`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ORDERS = {"A first": "1, 2, 3", "B first": "1, 3, 2", "measured": None}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures, writes the report and the plot."""
+    """Measures and writes the report and the plot."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.migration", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT)
     out = parser.parse_args(arguments).out

@@ -11,7 +11,7 @@ import numpy as np
 
 from dsms.testing import LocalSession
 
-#: Streams by name with their values; an instant is a millisecond. (A ⋈ B) ⋈ C) ⋈ D becomes A ⋈ (B ⋈ (C ⋈ D)).
+#: The number of values of each stream. ((A ⋈ B) ⋈ C) ⋈ D becomes A ⋈ (B ⋈ (C ⋈ D)). An instant is a millisecond.
 VALUES = {"A": 500, "B": 500, "C": 1_000, "D": 1_000}
 WINDOW, SECONDS, RATE, BEGIN, OTHER = 10_000, 50, 100, 20, "4, 3, 2, 1"
 _TEXT = """CREATE QUERY Q AS SELECT STREAMED A FROM SA [RANGE {window}] JOIN SB [RANGE {window}] ON A = B
@@ -20,8 +20,8 @@ _TEXT = """CREATE QUERY Q AS SELECT STREAMED A FROM SA [RANGE {window}] JOIN SB 
 
 @dataclass
 class Run:
-    """What was seen in each second: results that began, rows of state, and processor seconds; and for which seconds
-    two plans ran."""
+    """For each second, the number of results that began, the rows of state and the processor seconds; the seconds in
+    which two plans ran; and all changes."""
 
     results: list[int] = field(default_factory=list)
     state: list[int] = field(default_factory=list)
@@ -31,7 +31,8 @@ class Run:
 
 
 def run(how: str) -> Run:
-    """`how` the order changes: "stays", "beside" (from the present positions), or "catches up" (from the beginning)."""
+    """Runs the join. `how` is "stays" (the order does not change), "beside" (the next plan reads from the present
+    positions) or "catches up" (the next plan reads from the beginning)."""
     session, done = LocalSession(), Run()
     for name in VALUES:
         session.execute(

@@ -1,4 +1,4 @@
-"""A workload whose statistics flip: of two joins now the one, now the other makes many pairs."""
+"""A workload whose statistics alternate: first one and then the other of two joins produces many pairs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsms.physical.cost.join_choice import cheapest_orders
 from dsms.registration.join_orders import order_text
 from dsms.testing import LocalSession
 
-#: Records of a push (an instant each), pushes of a phase, and phases. A phase lasts many windows, as a change costs
-#: one of them.
+#: Records in a push (one an instant), pushes in a phase, and phases. A phase is much longer than a window, because a
+#: change of the order takes a whole window.
 CHUNK, PUSHES, PHASES, WINDOW = 500, 120, 4, 2_500
-#: The values of the join that makes many pairs, and of the other one.
+#: The number of key values of the join that produces many pairs, and of the other one.
 FEW, MANY = 20, 50_000
-#: In how many looks another order has to take so many times fewer rows.
+#: In this number of successive checks another order must be expected to process `GAIN` times fewer rows.
 LOOKS = 3
 _TEXT = """CREATE QUERY Q AS SELECT STREAMED v, COUNT(*) AS n FROM SO [RANGE {window}]
     JOIN SA [RANGE {window}] ON a = oa JOIN SB [RANGE {window}] ON b = ob GROUP BY v"""
@@ -34,7 +34,7 @@ class Run:
 
 
 def run(order: str | None) -> Run:
-    """With a fixed order, or (None) with that which was measured to be better."""
+    """Runs the workload with a fixed order or, if None, with changes to the order that is measured to be better."""
     session, done = LocalSession(), Run()
     for name, columns in {"O": "oa INT, ob INT, v INT", "A": "a INT", "B": "b INT"}.items():
         session.execute(f"REGISTER SOURCE T{name} ({columns}) FROM {name}; CREATE STREAM S{name} OVER T{name} KEY NULL")
@@ -60,7 +60,8 @@ def run(order: str | None) -> Run:
 
 
 def _looked(session: LocalSession, better: int) -> int:
-    """In how many looks up to now another order was better; it is taken after some."""
+    """The number of successive checks, with this one, in which another order was better. Changes to that order in check
+    number `LOOKS`."""
     query = session.catalog.find("Q")
     plan = next(plan for plan in session.runtime.revision.plan.queries.values() if plan.sink == query)
     choice = cheapest_orders(plan, statistics_of(session.reports()))

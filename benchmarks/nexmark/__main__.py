@@ -1,9 +1,10 @@
-"""NEXMark's queries, one at a time: `python -m benchmarks.nexmark --queries q0,q5`; `--peers` runs Flink SQL as well.
+"""NEXMark's queries, one at a time: `python -m benchmarks.nexmark --queries q0,q5`; `--peers` also runs Flink SQL.
 
-Ours run in two modes: synchronised to whole seconds, which is nearest to Flink's mini-batches, and for every instant;
-both are reported beside Flink with mini-batches. Measured are the throughput (records/s), CPU (s per million records),
-peak memory (MB), and how busy the machine was otherwise. All results are verified against DuckDB's. A query that fails
-or exceeds its time limit is reported with the reason, and the next one follows. Writes `benchmarks/out/nexmark.json`.
+This system runs them in two modes: synchronised to whole seconds, which is closest to Flink's mini-batches, and for
+every instant. Both are compared with Flink with mini-batches. The benchmark measures throughput (records/s), CPU (s per
+million records), peak memory (MB), and how busy the machine was otherwise. It verifies all results against DuckDB's. If
+a query fails or exceeds its time limit, it reports the reason and continues with the next one. Writes
+`benchmarks/out/nexmark.json`.
 """
 
 import argparse
@@ -35,18 +36,18 @@ from operators.core.errors import DsmsError
 OUT = Path(__file__).parent.parent / "out" / "nexmark.json"
 #: The modes, and whether results are synchronised to whole seconds.
 MODES = {"each second": True, "every instant": False}
-#: The time limit of all runs of a query on Flink, with its start, in limits of one run of ours.
+#: The time limit of a query on Flink, for its start and all runs together, as a multiple of the limit of one run here.
 _FLINK_LIMIT = 4
 _NO_TIME = "not started: out of time"
-#: The most clusters that are started: a new one after each failure.
+#: The greatest number of clusters that are started: a new one after each failure.
 _CLUSTERS = 12
-#: The name of a query, and a mode of ours or the name of a peer.
+#: The name of a query, and a mode of this system or the name of a peer.
 Asked = tuple[str, str]
 
 
 @dataclass
 class Answers:
-    """What was measured, and the reasons why the rest was not. Nothing is started after the deadline."""
+    """The measurements, and the reasons for missing ones. No query is started after the deadline."""
 
     deadline: float
     measured: dict[Asked, Measured] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Answers:
         return time.monotonic() > self.deadline
 
     def attempt(self, asked: Asked, measure: Callable[[], Measured]) -> bool:
-        """Measures one query, or notes the reason why not; False if it failed."""
+        """Measures one query, or records why it was not measured; False if it failed."""
         label = ", ".join(asked)
         if self.late:
             self.failures[label] = _NO_TIME
@@ -72,7 +73,7 @@ class Answers:
 
 
 def main() -> None:
-    """Measures, the peer first, and writes the report; on SIGTERM and Ctrl-C the report of what there is."""
+    """Measures, the peer first, and writes the report. On SIGTERM and Ctrl-C the report has the measurements so far."""
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     events = Events(options.records, Timeline(rate=options.rate))
@@ -104,7 +105,7 @@ def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: 
 def _ask_ours(
     options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers, waiting: list[tuple[Question, str]]
 ) -> None:
-    """Measures the waiting queries in one cluster up to the first failure: a failed query may still be running."""
+    """Measures the waiting queries in one cluster until one fails, because a failed query may still be running."""
     with running_cluster(options.data_dir) as cluster:
         ours.prepare(cluster, inputs)
         asked, fine = None, True

@@ -1,6 +1,6 @@
-"""The relation in a result topic, read as any consumer would: read-committed, folded by key, then decoded.
+"""The relation in a result topic, read as by any consumer: read-committed, the last value of each key, then decoded.
 
-fastavro decodes: what is measured is not used to verify itself.
+fastavro decodes, because the measured code must not verify itself.
 """
 
 import io
@@ -22,9 +22,10 @@ _MARKER = bytes(16)
 
 
 def final_values(kafka: KafkaSettings, topic: str) -> list[bytes]:
-    """The values at the end: of each key the last one, unless it is a deletion; of no key all that are not retracted.
+    """The values at the end: the last value of each key, unless it was deleted, and the values without a key that were
+    not retracted.
 
-    InternalError if a value without a key was retracted more often than it was inserted.
+    Raises InternalError if a value without a key was retracted more often than it was inserted.
     """
     last: dict[bytes, bytes | None] = {}
     counts: Counter[bytes] = Counter()
@@ -48,8 +49,8 @@ def _operation(message: Any) -> bytes:
 def decoded(values: Sequence[bytes], writer: dict[str, Any], prefix: int, like: pl.DataFrame) -> pl.DataFrame:
     """The rows of Avro values, with `prefix` bytes before each body; `like` has the columns of an empty answer.
 
-    They are read as one block of an Avro file in which the first value stands again at the end: it is read differently
-    if bytes were left over in the values before.
+    The values are read as one block of an Avro file, with the first value appended once more. If bytes are left over in
+    a value, the last row is not decoded as the first row was, and an InternalError is raised.
 
     >>> writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
     >>> decoded([bytes([4]), bytes([6])], writer, 0, pl.DataFrame({"a": [0]}))["a"].to_list()
@@ -84,7 +85,7 @@ def _instants(writer: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _without_instants(writer: dict[str, Any]) -> dict[str, Any]:
-    """The schema in which instants are plain longs."""
+    """The schema with plain longs in place of instants."""
     fields = [
         {"name": field["name"], "type": [_number(kind) for kind in _kinds(field["type"])]}
         if isinstance(field["type"], list)

@@ -1,4 +1,4 @@
-"""The figures of the report: the cost of each query, ours and the peer's side by side."""
+"""The figures of the report: the cost of each query on this system and on the peer."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,7 @@ from benchmarks.nexmark.measured import Measured
 from benchmarks.peers.flink import NAME
 from benchmarks.report import Peer, Result
 
-#: A figure of a run over so many records; None if they were too few to tell.
+#: A figure of a run over the given number of records; None if there were too few records to measure it.
 Figure = Callable[[Measured, int], float | None]
 
 
@@ -21,7 +21,7 @@ def cpu(measured: Measured, records: int) -> float | None:
 
 
 def peak_memory(measured: Measured, _: int) -> float | None:
-    """MB."""
+    """Peak memory in MB."""
     return measured.whole.peak_mb
 
 
@@ -31,7 +31,7 @@ def others(measured: Measured, _: int) -> float | None:
 
 
 def loop(measured: Measured, _: int) -> float | None:
-    """Seconds that a loop took just before the run."""
+    """The seconds of a calibration loop just before the run."""
     return measured.whole.loop_s
 
 

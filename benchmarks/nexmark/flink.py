@@ -1,7 +1,7 @@
-"""A query on Flink SQL: two runs in a JVM of its own, of which the second counts; the result is compared with DuckDB's.
+"""A query on Flink SQL: two runs in a new JVM, of which the second is measured; the result is compared with DuckDB's.
 
-A result whose rows change goes to an upsert topic by its key, any other to a plain topic, both exactly once. Flink
-gathers changes for up to two seconds in a mini-batch. State is on the heap.
+A result whose rows change goes to an upsert topic by its key, any other result to a plain topic, both exactly once.
+Flink collects changes for up to two seconds in a mini-batch. State is on the heap.
 """
 
 import tempfile
@@ -59,7 +59,8 @@ def measure(
 
 @contextmanager
 def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSession]:
-    """A session whose checkpoints go to files, since the job manager's memory takes only a few megabytes of them."""
+    """A session with checkpoints in files, because the job manager's memory has room for only a few megabytes of
+    them."""
     with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
         stored = {"execution.checkpointing.storage": "filesystem", "execution.checkpointing.dir": f"file://{directory}"}
         with flink_session(install, kafka, stored | MINI_BATCH) as session:
@@ -68,7 +69,7 @@ def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSessi
 
 @contextmanager
 def _limited(session: FlinkSession, limit_s: float) -> Iterator[None]:
-    """Kills the session's JVM after `limit_s`, which is then an ExternalError of the block."""
+    """Kills the session's JVM after `limit_s`. The block then raises ExternalError."""
     timer = threading.Timer(limit_s, psutil.Process(session.jvm()).kill)
     timer.start()
     try:
@@ -98,12 +99,12 @@ def source(stream: Stream, suffix: str, kafka: KafkaSettings) -> str:
 
 
 def plain_prefix(suffix: str) -> str:
-    """The prefix of the topics of plain Avro."""
+    """The prefix of the topics with plain Avro."""
     return f"plain.{suffix}"
 
 
 def sink(table: str, question: Question, wanted: pl.DataFrame, kafka: KafkaSettings) -> str:
-    """A table for the answer, committed with Flink's checkpoints; with a primary key where its rows change."""
+    """A table for the answer, committed with Flink's checkpoints. It has a primary key if its rows change."""
     columns = ", ".join(f"`{name}` {_sql_type(dtype)} NOT NULL" for name, dtype in wanted.schema.items())
     key = f", PRIMARY KEY ({', '.join(f'`{name}`' for name in question.key)}) NOT ENFORCED" if question.key else ""
     formats = {"key.format": "avro", "value.format": "avro"} if question.key else {"format": "avro"}

@@ -1,7 +1,8 @@
 """NEXMark's events as frames: a pure function of the seed and the numbers of the events.
 
-The distributions are those of nexmark/nexmark (persons to auctions to bids as 1:3:46, hot auctions, bidders and
-sellers, 100 auctions in flight); its random numbers are unseeded, so runs agree in distribution only.
+The distributions are those of nexmark/nexmark (persons, auctions and bids in the ratio 1:3:46, hot auctions, bidders
+and sellers, 100 auctions in flight). The random numbers of nexmark/nexmark have no seed, so that its events have the
+same distributions but other values.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import polars as pl
 from benchmarks.nexmark.texts import COLD_CHANNELS, HOT_CHANNELS, fillings, pick, pools
 from benchmarks.nexmark.timeline import FIRST_ID, IN_FLIGHT, Ints, Timeline, last_auction, last_person, numbers_of
 
-#: Events are drawn in blocks of this size, each from a seed of its own, so that any part of them can be made alone.
+#: Events are drawn in blocks of this size, each with its own seed, so that any block can be generated alone.
 BLOCK = 100_000
 KINDS = ("person", "auction", "bid")
 SIZES = {"person": 200, "auction": 500, "bid": 100}
@@ -69,7 +70,7 @@ class Events:
 
 
 def persons(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.DataFrame:
-    """The persons of some event numbers."""
+    """The persons with these event numbers."""
     count, texts = len(numbers), pools(events.seed)
     first, last = (pick(rng, pl.Series(names), count) for names in (_FIRST_NAMES, _LAST_NAMES))
     frame = pl.DataFrame({
@@ -85,7 +86,7 @@ def persons(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.DataF
 
 
 def auctions(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.DataFrame:
-    """The auctions of some event numbers. Three in four are of a hot seller."""
+    """The auctions with these event numbers. Three in four have a hot seller."""
     count, texts, instants = len(numbers), pools(events.seed), events.timeline.instants(numbers)
     first_price = prices(rng, count)
     hot = last_person(numbers) // _HOT_EVERY * _HOT_EVERY
@@ -104,9 +105,9 @@ def auctions(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.Data
 
 
 def bids(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.DataFrame:
-    """The bids of some event numbers. Half are on a hot auction, three in four of a hot bidder.
+    """The bids with these event numbers. Half are on a hot auction, three in four are of a hot bidder.
 
-    The first id is added twice to bidders, as in nexmark/nexmark.
+    The first id is added twice to the ids of bidders, as in nexmark/nexmark.
     """
     count, texts = len(numbers), pools(events.seed)
     channel = _channels(rng, count)
@@ -124,12 +125,12 @@ def bids(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.DataFram
 
 
 def prices(rng: np.random.Generator, count: int) -> Ints:
-    """Prices from 100 to 10^8, even in their logarithm."""
+    """Prices from 100 to 10^8, with uniformly distributed logarithms."""
     return np.rint(10 ** (6 * rng.random(count)) * 100).astype(np.int64)
 
 
 def _some_person(rng: np.random.Generator, numbers: Ints) -> Ints:
-    """One of the active persons, or of the next few who are not there yet."""
+    """One of the active persons, or of the next few, who do not exist yet."""
     persons = last_person(numbers) + 1
     active = np.minimum(persons, _ACTIVE_PERSONS)
     chosen: Ints = persons - active + (rng.random(len(numbers)) * (active + _ID_LEAD)).astype(np.int64)
@@ -157,7 +158,7 @@ def _cards(rng: np.random.Generator, count: int) -> pl.Series:
 def _filled(
     frame: pl.DataFrame, rng: np.random.Generator, events: Events, kind: str, numbers_size: int
 ) -> pl.DataFrame:
-    """With `extra`, which brings an event to the size of its kind; numbers count eight bytes each."""
+    """Adds the column `extra`, which fills an event up to the size of its kind. A number has eight bytes."""
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
     used = frame.select(pl.sum_horizontal(pl.col(texts).str.len_bytes()).cast(pl.Int64)).to_series().to_numpy()
     letters = pools(events.seed).letters

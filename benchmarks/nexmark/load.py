@@ -1,4 +1,4 @@
-"""Loading events into topics: a topic for each stream, row n of a stream in partition n modulo 4."""
+"""Loads events into topics: a topic for each stream, row n of a stream in partition n modulo 4."""
 
 from benchmarks.bids import PARTITIONS, heartbeat, send
 from benchmarks.nexmark.generator import Events
@@ -9,7 +9,7 @@ from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
 
 _PREFIX = 5
-#: How far the closing heartbeats are behind the last event.
+#: How much later than the last event the final heartbeats are.
 QUIET_MS = 60_000
 
 
@@ -19,7 +19,8 @@ def final_ms(events: Events) -> int:
 
 
 def load_tagged(kafka: KafkaSettings, registry_url: str, events: Events, prefix: str = "") -> int:
-    """Fills the topics of all streams for us: Confluent Avro and closing heartbeats. Returns the size of all values."""
+    """Fills the topics of all streams for this system, with Confluent Avro and final heartbeats. Returns the total size
+    of the values."""
     size = 0
     for stream in STREAMS.values():
         topic = prefix + stream.topic
@@ -29,7 +30,7 @@ def load_tagged(kafka: KafkaSettings, registry_url: str, events: Events, prefix:
 
 
 def load_plain(kafka: KafkaSettings, events: Events, prefix: str = "") -> int:
-    """Fills the topics of all streams for a peer: plain Avro. Returns the size of all values."""
+    """Fills the topics of all streams for a peer, with plain Avro. Returns the total size of the values."""
     return sum(_load(kafka, prefix + stream.topic, stream, events, None) for stream in STREAMS.values())
 
 

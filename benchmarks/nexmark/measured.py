@@ -1,4 +1,4 @@
-"""The cost of a run, and its cost less that of the same run over a few events."""
+"""The cost of a run, and the difference from the same run over a few events."""
 
 import os
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ import psutil
 from benchmarks.net_time import net_s
 from benchmarks.usage import trees
 
-#: How many numbers are added up to see how fast a core is.
+#: How many numbers the calibration loop adds, which measures the speed of a core.
 _LOOP = 20_000_000
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one run. `others` is how many cores unrelated processes used meanwhile, `loop_s` the time of a loop
-    just before: on shared machines these may differ by half between two runs."""
+    """The cost of one run. `others` is the number of cores that unrelated processes used meanwhile, `loop_s` the time
+    of a calibration loop just before the run. On shared machines these may differ by half between two runs."""
 
     seconds: float
     cpu_s: float
@@ -30,7 +30,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """A run over all events, and one over so few that it is only start-up.
+    """A run over all events, and a run over so few events that it takes only the start-up time.
 
     >>> measured = Measured(Cost(5.0, 6.0, 900.0, 0.1), Cost(1.0, 0.5, 800.0, 0.0))
     >>> measured.net_s, measured.net_cpu_s
@@ -42,17 +42,17 @@ class Measured:
 
     @property
     def net_s(self) -> float | None:
-        """The time less that over the few; None if there were too few events to tell."""
+        """The time without start-up; None if there were too few events to measure it."""
         return net_s(self.whole.seconds, self.few.seconds)
 
     @property
     def net_cpu_s(self) -> float | None:
-        """The CPU seconds less those over the few; None if there were too few events to tell."""
+        """The CPU seconds without start-up; None if there were too few events to measure them."""
         return net_s(self.whole.cpu_s, self.few.cpu_s)
 
 
 def least(costs: Sequence[Cost]) -> Cost:
-    """The fastest of some runs, with the greatest peak of memory of all.
+    """The fastest of several runs, with the greatest peak of memory of all.
 
     >>> least([Cost(2.0, 1.0, 50.0, 0.0), Cost(1.0, 1.5, 40.0, 0.0)])
     Cost(seconds=1.0, cpu_s=1.5, peak_mb=50.0, others=0.0, loop_s=0.0)
@@ -62,9 +62,9 @@ def least(costs: Sequence[Cost]) -> Cost:
 
 
 class Others:
-    """How many cores unrelated processes use while a block runs, and how long a loop took just before.
+    """How many cores unrelated processes use while a block runs, and how long a calibration loop took just before.
 
-    Related are this process, `roots`, and all that they started.
+    Related processes are this one, `roots`, and their descendants.
     """
 
     def __init__(self, roots: Sequence[int] = ()) -> None:
@@ -84,7 +84,7 @@ class Others:
 
 
 class _Clocks:
-    """The CPU seconds so far of the machine, and of this process, `roots` and all that they started."""
+    """The CPU seconds so far of the machine, and of this process, `roots` and their descendants."""
 
     def __init__(self, roots: Sequence[int]) -> None:
         self.own_s = 0.0

@@ -1,4 +1,5 @@
-"""A query on our system: from the statement to the last committed result, which is then compared with DuckDB's."""
+"""A query on this system, measured from its statement to its last committed result. The result is compared with
+DuckDB's."""
 
 import time
 from dataclasses import dataclass
@@ -17,21 +18,21 @@ from connectors.kafka.registry import schema_lookup
 from operators.core.errors import DsmsError, ExternalError
 
 OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 1 SECOND'
-#: So few events that a run over them is only start-up; each partition has some of each kind.
+#: So few events that a run over them takes only the start-up time; each partition has some of each kind.
 FEW = Events(400)
 _PREFIX = 5
-#: A run that takes less than the limit divided by this is short, and is followed by another one in the warm process.
+#: A run that takes at most the limit divided by this is short, and another run in the warm process follows it.
 _SHORT = 2
-#: The query that is run first, so that all processes have started, and its time limit.
+#: The first query, which runs so that all processes have started, and its time limit.
 _FIRST, _FIRST_S = QUESTIONS["q2"], 300.0
-#: How often it is run on a new executor.
+#: How often the first query runs on a new executor.
 _WARM_UPS = 5
 _WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
 class Input:
-    """Loaded events, and the suffix of the names of the streams over them."""
+    """Loaded events, the expected answers over them, and the suffix of the names of their streams."""
 
     events: Events
     reference: Reference
@@ -44,13 +45,13 @@ class Input:
 
 @dataclass(frozen=True)
 class Effort:
-    """At most `runs` runs, none longer than `limit_s`; another one only if those before were short."""
+    """At most `runs` runs, none longer than `limit_s`. A further run follows only if all earlier ones were short."""
 
     runs: int
     limit_s: float
 
     def enough(self, done: list[Cost]) -> bool:
-        """Whether no further run is to follow.
+        """Whether no further run follows.
 
         >>> Effort(2, 60).enough([]), Effort(2, 60).enough([Cost(31.0, 0, 0, 0)])
         (False, True)
@@ -59,7 +60,7 @@ class Effort:
 
 
 def prepare(cluster: Cluster, inputs: tuple[Input, Input]) -> None:
-    """Loads both inputs, declares the streams over them, and runs a first query."""
+    """Loads both inputs, declares their streams, and runs the first query."""
     cluster.api.execute(SECONDS)
     for given in inputs:
         size = load_tagged(cluster.kafka, cluster.url, given.events, given.suffix)
@@ -70,7 +71,7 @@ def prepare(cluster: Cluster, inputs: tuple[Input, Input]) -> None:
 
 
 def begin_anew(cluster: Cluster, few: Input) -> None:
-    """Starts a new executor, as the peer has a new process for each query, and warms it up with another query."""
+    """Starts a new executor, because the peer has a new process for each query, and warms it up with another query."""
     cluster.renew_executor()
     for _ in range(_WARM_UPS):
         _run(cluster, _FIRST, few, synchronised=True, limit_s=_FIRST_S)
@@ -79,7 +80,7 @@ def begin_anew(cluster: Cluster, few: Input) -> None:
 def measure(
     cluster: Cluster, question: Question, inputs: tuple[Input, Input], synchronised: bool, effort: Effort
 ) -> Measured:
-    """Measures the best of some verified runs over the first input, and a run over the few events of the second."""
+    """Measures the best of several verified runs over the first input, and a run over the few events of the second."""
     whole, few = inputs
     start_up = _run(cluster, question, few, synchronised, effort.limit_s)
     done: list[Cost] = []
@@ -95,7 +96,7 @@ def measure(
 
 
 def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool, limit_s: float) -> Cost:
-    """One verified run; the query is dropped in any case."""
+    """Measures one verified run. The query is dropped in any case."""
     name = f"{question.name}_{time.monotonic_ns()}"
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, f"dsms.{name}")
     try:
@@ -115,7 +116,7 @@ def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool,
 
 
 def _end(watch: FrontierWatch, cluster: Cluster, events: Events, limit_s: float) -> float:
-    """The moment at which all results were final; the error after `limit_s` says how much was final."""
+    """Waits until all results are final and returns that time. The error after `limit_s` says how much was final."""
     deadline, reached = time.monotonic() + limit_s, events.timeline.first_ms
     while time.monotonic() < deadline:
         moved = watch.next(_WAIT_S)

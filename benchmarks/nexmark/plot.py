@@ -1,4 +1,4 @@
-"""The plot of a report: ours as a multiple of the peer's, question by question."""
+"""The plot of a report: this system's figures as multiples of the peer's, query by query."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-#: What is drawn, and whether more is better.
+#: The plotted figures, and whether more is better.
 _FIGURES = {"throughput": True, "CPU": False, "peak memory": False}
 
 
 def plot(report: Path) -> Path | None:
-    """Draws a report with a peer beside it, as SVG; returns the path, None where no peer was measured.
+    """Plots a report as an SVG file next to it; returns the path, or None if no peer was measured.
 
-    Bars are ratios of ours to the peer's: throughput above 1 is better, CPU and memory below 1.
+    Bars are ratios of this system's figures to the peer's: throughput is better above 1, CPU and memory below 1.
     """
     results = json.loads(report.read_text("utf-8"))["results"]
     ratios = {figure: _ratios(results, figure) for figure in _FIGURES}
@@ -40,7 +40,7 @@ def plot(report: Path) -> Path | None:
 
 
 def _ratios(results: list[dict[str, Any]], figure: str) -> dict[str, float]:
-    """The ratios by question, of questions that both have answered."""
+    """The ratios by query, for queries that were measured on both systems."""
     both = (one for one in results if one["name"].endswith(f": {figure}") and one.get("peer") and one["value"])
     return {one["name"].partition(",")[0]: one["value"] / one["peer"]["value"] for one in both if one["peer"]["value"]}
 

@@ -1,4 +1,4 @@
-"""The queries: one SQL text each, and further ones for engines with another dialect."""
+"""The queries: an SQL text for each, and further texts for engines with other dialects."""
 
 import re
 from dataclasses import dataclass
@@ -16,16 +16,17 @@ _STREAM = re.compile(rf"\b({'|'.join(STREAMS)})\b")
 
 @dataclass(frozen=True)
 class Question:
-    """A query over the streams, in a file of its name. `key` is the key of Flink's result, if its rows change."""
+    """A query over the streams, whose text is in a file of its name. `key` is the key of Flink's result, if its rows
+    change."""
 
     name: str
     key: tuple[str, ...] = ()
-    #: The columns of Flink's answer that do not depend on how ties are broken; () if none does.
+    #: The columns of Flink's answer that do not depend on how ties are broken; () if no column depends on that.
     untied: tuple[str, ...] = ()
 
     @cached_property
     def text(self) -> str:
-        """The text for us."""
+        """The text for this system."""
         return (QUERIES / f"{self.name}.sql").read_text().strip()
 
     @cached_property
@@ -34,7 +35,8 @@ class Question:
         return tuple(STREAMS[name] for name in dict.fromkeys(_STREAM.findall(_uncommented(self.text))))
 
     def over(self, suffix: str = "", synchronised: bool = False) -> str:
-        """The text for us over the streams with a suffix; `synchronised`: as of the last whole second.
+        """The text for this system over the streams with a suffix. If `synchronised`, results are those of the last
+        whole second.
 
         >>> Question("q2").over("Few", synchronised=True)
         'SELECT auction, price FROM R[EverySecond](BidFew) WHERE MOD(auction, 123) = 0'

@@ -1,4 +1,4 @@
-"""The expected answers: DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
+"""The expected answers, by DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
 
 import duckdb
 import polars as pl
@@ -13,7 +13,7 @@ _RELATIVE = 1e-9
 
 
 class Reference:
-    """DuckDB over some events.
+    """DuckDB's answers over some events.
 
     >>> from benchmarks.nexmark.questions import QUESTIONS
     >>> Reference(Events(1_000)).answer(QUESTIONS["q2"]).columns
@@ -29,7 +29,7 @@ class Reference:
         return self._rows[stream.name].height
 
     def answer(self, question: Question, at: int | None = None) -> pl.DataFrame:
-        """The answer of a query at an instant, by default at the end. The last answer at the end is kept."""
+        """The answer of a query at an instant, by default at the end. Caches the last answer at the end."""
         if at is not None:
             return self._asked(question, at)
         if self._last is None or self._last[0] != question.name:
@@ -45,7 +45,8 @@ class Reference:
 
 
 def verify(answer: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
-    """InternalError, with some differing rows, unless both have the same rows equally often (floats to a billionth).
+    """Raises InternalError, with some differing rows, unless both have the same rows equally often (floats to a
+    billionth).
 
     >>> verify(pl.DataFrame({"a": [1, 2]}), pl.DataFrame({"a": [2, 1]}), "q")
     """
@@ -57,7 +58,7 @@ def verify(answer: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
 
 
 def _comparable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Integers of one width, decimals as floats, instants in microseconds; sorted, floats last."""
+    """The frame with all integers as Int64, decimals as floats and instants in microseconds, sorted, by floats last."""
     frame = frame.cast({
         cs.decimal() | cs.float(): pl.Float64, cs.integer(): pl.Int64, cs.datetime(): pl.Datetime("us"),
     })  # fmt: skip

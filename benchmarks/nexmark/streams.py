@@ -1,4 +1,4 @@
-"""NEXMark's streams and the side input: their columns in every notation, and their rows."""
+"""NEXMark's streams and the side input: their columns as SQL, Avro and Arrow schemas, and their rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _AVRO: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream over a topic of its own. Instants are milliseconds in frames and records, TIMESTAMPs in SQL."""
+    """A stream over a topic. Instants are milliseconds in frames and records, and TIMESTAMPs in SQL."""
 
     name: str
     topic: str
@@ -29,7 +29,8 @@ class Stream:
     key: str = ""
 
     def declaration(self, topic: str, suffix: str, options: str) -> str:
-        """The statements that declare the stream for us, with a suffix to its name and the options of its source."""
+        """The statements that declare the stream in this system, with a suffix to its name and the options of its
+        source."""
         name = self.name + suffix
         listed = ", ".join(f'"{column}" {kind} NOT NULL' for column, kind in self.columns.items())
         return (
@@ -43,7 +44,7 @@ class Stream:
         return {"type": "record", "name": self.name, "fields": fields}
 
     def stored(self) -> pa.Schema:
-        """The columns as they are encoded."""
+        """The columns with the types that are encoded."""
         types = {name: pa.string() if kind == TEXT else pa.int64() for name, kind in self.columns.items()}
         return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()])
 
@@ -59,7 +60,7 @@ class Stream:
 
 
 def side(events: Events) -> pl.DataFrame:
-    """The side input: code n has the label n, at the instant before the first event."""
+    """The side input: code n has the label n. Its rows have the instant before the first event."""
     codes = pl.int_range(SIDE_ROWS, eager=True).alias("code")
     before = pl.lit(events.timeline.first_ms - 1, pl.Int64).alias("dateTime")
     return pl.DataFrame([codes, codes.cast(pl.String).alias("label")]).with_columns(before)

@@ -20,7 +20,7 @@ _HEAD = (
 
 
 def table(report: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of the table; each cell has our figure, the peer's, and the quotient of the two.
+    """The lines of the table. Each cell has this system's figure, the peer's, and their quotient.
 
     >>> rows = [{"name": "q0, each second: throughput", "value": 2000.0, "peer": {"value": 1000.0}}]
     >>> print(list(table({"results": rows, "failures": {"q1": "not ended"}}))[2:])
@@ -75,7 +75,7 @@ def _both(result: Mapping[str, Any] | None) -> str:
 
 
 def main() -> None:
-    """Prints the table of the given report, by default the last one."""
+    """Prints the table of the given report, by default `benchmarks/out/nexmark.json`."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "out" / "nexmark.json"
     print("\n".join(table(json.loads(path.read_text()))))
 

@@ -1,4 +1,4 @@
-"""NEXMark's random texts: pools made once from a seed, of which rows take random members, cut to a random length."""
+"""NEXMark's random texts: pools generated once from a seed. Rows take random members, cut to a random length."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,8 +19,8 @@ _NO_CHANNEL_ID = 0.1
 
 @dataclass(frozen=True)
 class Pools:
-    """Random texts: `words` of at most 7, 5, 20 and 100 letters, `letters` long enough for every filling, the urls of
-    the channels (the hot ones first)."""
+    """Random texts: `words` by their greatest length (5, 7, 20 and 100), `letters` long enough for every filling, and
+    the channels with their urls, hot ones first."""
 
     words: dict[int, pl.Series]
     letters: pl.Series
@@ -39,7 +39,7 @@ def pools(seed: int) -> Pools:
 
 
 def _words(rng: np.random.Generator, longest: int, count: int, blank: bytes) -> pl.Series:
-    """Texts of 3 letters to one less than `longest`; one character in thirteen is blank, but none at an end."""
+    """Texts of 3 to `longest` - 1 characters. One character in thirteen is a blank, but none at the ends."""
     codes = rng.integers(97, 97 + _LETTERS, (count, longest)).astype(np.uint8)
     codes[rng.random(codes.shape) < _BLANK] = blank[0]
     return _texts(codes, 3 + rng.integers(0, longest - 3, count)).str.strip_chars()
@@ -50,7 +50,7 @@ def _texts(codes: NDArray[np.uint8], lengths: Ints) -> pl.Series:
 
 
 def _urls(rng: np.random.Generator) -> pl.Series:
-    """One URL per channel; those of nine in ten cold channels contain its id."""
+    """One URL per channel. For nine in ten cold channels it contains the id of the channel."""
     count = len(HOT_CHANNELS) + COLD_CHANNELS
     parts = [_words(rng, 5, count, b"_").rename(name) for name in ("a", "b", "c")]
     page = pl.format("https://www.nexmark.com/{}/{}/{}/item.htm?query=1", "a", "b", "c")
@@ -71,7 +71,8 @@ def channel_id(number: int) -> int:
 
 
 def fillings(rng: np.random.Generator, letters: pl.Series, used: Ints, size: int) -> pl.Series:
-    """Random letters that fill each row from `used` bytes up to `size` on average, give or take a fifth of the rest."""
+    """Random letters that fill each row from `used` bytes up to `size` on average. The length of the filling varies by
+    a fifth."""
     rest = np.maximum(size - used, 0)
     spread = np.rint(rest * 0.2).astype(np.int64)
     lengths = rest - spread + (rng.random(len(used)) * 2 * spread).astype(np.int64)
@@ -80,5 +81,5 @@ def fillings(rng: np.random.Generator, letters: pl.Series, used: Ints, size: int
 
 
 def pick(rng: np.random.Generator, pool: pl.Series, count: int) -> pl.Series:
-    """`count` members of a pool, drawn evenly."""
+    """`count` members of a pool, drawn uniformly."""
     return pool.gather(rng.integers(0, len(pool), count))

@@ -1,4 +1,4 @@
-"""The kind, time and identity of each event by its number: NEXMark's arithmetic, without randomness."""
+"""The kind, time and id of each event as functions of its number: NEXMark's arithmetic, without randomness."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ Ints = NDArray[np.int64]
 #: Of fifty consecutive events the first is a person, the next three are auctions, the others bids.
 EPOCH, PERSONS, AUCTIONS = 50, 1, 3
 FIRST_ID = 1_000
-#: The auctions in flight: how far back a bid reaches, and how many auctions ahead an auction may end.
+#: The number of auctions in flight: a bid is on one of the newest auctions, and an auction ends within this many.
 IN_FLIGHT = 100
 
 
@@ -34,7 +34,7 @@ class Timeline:
         return int(self.instants(np.array([events - 1]))[0]) + 1
 
     def horizon_ms(self) -> int:
-        """The time in which `IN_FLIGHT` auctions are opened."""
+        """The time in milliseconds during which `IN_FLIGHT` auctions are opened."""
         return IN_FLIGHT * EPOCH // AUCTIONS * 1_000 // self.rate
 
 
@@ -62,7 +62,7 @@ def last_person(numbers: Ints) -> Ints:
 
 
 def last_auction(numbers: Ints) -> Ints:
-    """The newest auction at each event, counted from 0; -1 while there is none.
+    """The newest auction at each event, counted from 0; -1 before the first auction.
 
     >>> last_auction(np.array([0, 1, 3, 4, 49, 50, 51])).tolist()
     [-1, 0, 2, 2, 2, 2, 3]

@@ -1,1 +1,1 @@
-"""Other systems on the same queries, each in an environment of its own."""
+"""Other systems with the same queries, each in a separate environment."""

@@ -1,4 +1,4 @@
-"""How long a process was at work: intervals in which it used next to no CPU do not count."""
+"""How long a process was busy, without the intervals in which it used almost no CPU."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ AT_WORK = 0.1
 
 
 class Busy:
-    """The seconds of the intervals, while a block runs, in which a process used at least a tenth of a core."""
+    """While a block runs, sums the seconds of the intervals in which a process used at least a tenth of a core."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)

@@ -1,7 +1,7 @@
-"""Flink SQL on the same queries: exactly-once Kafka sinks, parallelism 2; of two runs in one JVM the second counts.
+"""Flink SQL with the same queries: exactly-once Kafka sinks, parallelism 2. Measures the second of two runs in a JVM.
 
-Its topic has the same bids as plain Avro, which is Flink's faster format. A bounded job may wait idle for its last
-checkpoint: intervals in which the JVM does next to nothing are not counted, nor is the time of an empty job.
+Its topic has the same bids as plain Avro, Flink's faster format. A bounded job may idle until its last checkpoint:
+intervals in which the JVM is almost idle are not counted, nor is the time of an empty job.
 """
 
 import json
@@ -36,7 +36,7 @@ _STOP_S = 30.0
 
 @dataclass(frozen=True)
 class FlinkRun:
-    """One run: the wall time, the time without idle intervals, and that of an empty job."""
+    """One run: the wall time, the time without idle intervals, CPU time, peak memory, and the times of an empty job."""
 
     wall_s: float
     busy_s: float
@@ -46,7 +46,7 @@ class FlinkRun:
 
     @property
     def net_s(self) -> float | None:
-        """The busy time less that of an empty job; None if there were too few records to tell."""
+        """The busy time minus that of an empty job; None if there were too few records to measure it."""
         return net_s(self.busy_s, self.empty_s)
 
 
@@ -64,7 +64,7 @@ class FlinkSession:
         return str(self.client.pid)
 
     def execute(self, sql: str) -> float:
-        """Executes a statement; returns the seconds until it, and the job that it starts, had ended."""
+        """Executes a statement; returns the seconds until it and the job that it starts have ended."""
         self.say(json.dumps(sql))
         return self.answer()
 
@@ -75,7 +75,7 @@ class FlinkSession:
         self.client.stdin.flush()
 
     def answer(self) -> float:
-        """Reads the next answer, and skips whatever else the JVM prints."""
+        """Reads the next answer; skips all other output of the JVM."""
         assert self.client.stdout is not None
         for line in self.client.stdout:
             if line.startswith("@"):
@@ -96,7 +96,7 @@ class FlinkSession:
 
 
 def run_flink(jobs: tuple[Job, ...], records: int) -> dict[str, FlinkRun]:
-    """The warm run of each job, with its results verified."""
+    """Measures the warm run of each job and verifies its results."""
     install = flink_install(report)
     with running_kafka() as kafka:
         for topic, count in (("bid", records), ("few", PARTITIONS)):
@@ -108,7 +108,7 @@ def run_flink(jobs: tuple[Job, ...], records: int) -> dict[str, FlinkRun]:
 
 
 def source(table: str, topic: str, kafka: KafkaSettings) -> str:
-    """A bounded table over a topic of bids. Columns are NOT NULL, or Flink would expect unions in the records."""
+    """A bounded table over a topic of bids. Columns are NOT NULL; otherwise Flink expects unions in the records."""
     columns = SOURCE_COLUMNS.replace('"dateTime" TIMESTAMP', "`dateTime` TIMESTAMP(3)").replace("VARCHAR", "STRING")
     options = {
         "connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.bootstrap,
@@ -163,9 +163,9 @@ def _run(session: FlinkSession, job: Job, table: str, records: int) -> FlinkRun:
 def flink_session(
     install: FlinkInstall, kafka: KafkaSettings, settings: Mapping[str, str] | None = None
 ) -> Iterator[FlinkSession]:
-    """A session in a JVM of its own, with further settings.
+    """A session in a new JVM, with further settings.
 
-    The connectors are in its class path: as jars of a pipeline they would be loaded and compiled again for each job.
+    The connectors are in its class path: as pipeline jars they would be loaded and JIT-compiled again for each job.
     """
     configuration = {
         "parallelism.default": str(PARALLELISM),

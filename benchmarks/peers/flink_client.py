@@ -1,7 +1,7 @@
-"""The client of a Flink session, in Flink's own environment: reads statements from standard input, and answers each.
+"""The client of a Flink session, which runs in Flink's environment: it answers statements from its standard input.
 
-Each line is a JSON text; the first one is the configuration. An answer is `@` and the seconds until the statement, and
-the job it started, had ended; or `!` and the reason of a failure, which ends the process.
+Each line is a JSON text; the first one is the configuration. An answer is `@` and the seconds until the statement and
+the job that it started have ended; or `!` and the reason of a failure, which ends the process.
 """
 
 import json
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _cause(text: str) -> str:
-    """The last cause in a stack trace of Java."""
+    """The last cause in a Java stack trace."""
     lines = text.splitlines() or ["no reason given"]
     causes = [line for line in lines if line.startswith((": ", "Caused by: "))]
     return (causes or lines)[-1].removeprefix("Caused by").removeprefix(": ")

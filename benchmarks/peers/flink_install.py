@@ -1,4 +1,4 @@
-"""Flink SQL in an environment of its own in the cache directory, where it is installed once."""
+"""Flink SQL in a separate environment, which is installed once into the cache directory."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ class FlinkInstall:
 
 
 def flink_install(report: Report) -> FlinkInstall:
-    """The installation; what is missing of it is downloaded first, about 700 MB."""
+    """The installation. Missing parts are downloaded first, about 700 MB in all."""
     cache = cache_dir(os.environ)
     python = cache / "flink-venv" / "bin" / "python"
     done = cache / "flink-venv" / f".flink-{VERSION}"

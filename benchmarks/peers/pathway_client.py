@@ -1,6 +1,6 @@
-"""Runs in Pathway's environment: a query over bids in JSON, from one Kafka topic into another.
+"""A query in Pathway over bids in JSON, from one Kafka topic into another; runs in Pathway's environment.
 
-It reads lines `{"broker", "topic", "out", "columns", "tenth"}`, and answers each with the seconds that it took.
+Reads lines `{"broker", "topic", "out", "columns", "tenth"}` and answers each with the seconds that the query took.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Plain Spark Structured Streaming: a query over bids in JSON, from one Kafka topic into another.
+"""A query in plain Spark Structured Streaming over bids in JSON, from one Kafka topic into another.
 
-It reads lines `{"broker", "topic", "out", "columns", "tenth"}`, and answers each with the seconds that it took.
+Reads lines `{"broker", "topic", "out", "columns", "tenth"}` and answers each with the seconds that the query took.
 """
 
 import json
@@ -32,7 +32,7 @@ def run(spark: SparkSession, order: dict) -> float:
 
 
 def main() -> None:
-    """Answers until its input ends; results go to the file descriptor that was its output."""
+    """Answers until the input ends. Answers go to the original standard output, everything else to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     builder = SparkSession.builder.master("local[2]").config("spark.jars", sys.argv[1])

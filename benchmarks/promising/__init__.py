@@ -1,1 +1,1 @@
-"""The delta law: the cost of a change depends on its size alone, see `python -m benchmarks.delta_law`."""
+"""The experiments of the paper on promising tuples: `python -m benchmarks.promising`."""

@@ -1,9 +1,9 @@
-"""The figures of the paper on promising tuples, repeated: `python -m benchmarks.promising`.
+"""Repeats the figures of the paper on promising tuples: `python -m benchmarks.promising`.
 
-Two stores sell items of which few are frequent; the frequent ones change. Joins, selections and aggregates are answered
-over parts of the input: promising regions first, or the newest tuples first, both from chunks that are encoded alike.
-Measured are the parts of the output by the tuples that are read and by processor time, and what each figure of the
-paper shows beside. Writes `benchmarks/out/promising.json` and a plot.
+Two stores sell items, a few of which are frequent; which items are frequent changes. Joins, selections and aggregates
+are answered over parts of the input: promising regions first, or the newest tuples first, both from chunks with the
+same encoding. The benchmark measures the part of the output found as a function of the tuples read and of processor
+time, and the further values in the paper's figures. Writes `benchmarks/out/promising.json` and a plot.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _TENTH = FRACTIONS.index(0.1)
 
 
 def _results(figures: Mapping[str, dict[str, Any]]) -> Iterator[Result]:
-    """What is found in a tenth of the input."""
+    """The part of the output that is found in a tenth of the input."""
     for name, figure in figures.items():
         for label in sorted({key.partition(",")[0] for key in figure if key.endswith("by reads")}):
             ours, theirs = (figure[f"{label}, {way}, by reads"][_TENTH] for way in ("promising", "arrival"))
@@ -62,7 +62,7 @@ def _plot(path: Path, figures: Mapping[str, dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Measures, writes the report and the plot."""
+    """Measures and writes the report and the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tuples", type=int, default=50_000, help="of each store")
     parser.add_argument("--out", type=Path, default=OUT)

@@ -1,4 +1,4 @@
-"""How much of an answer is found in how much time: with a summary, and in the order of arrival."""
+"""How much of an answer is found in how much time, with a summary and in the order of arrival."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from operators.core.operator import Move
 from operators.summaries.granularity import Granularities
 from operators.table_functions.summarize import Summarize
 
-#: The parts of the input that are tried, and how often each is measured.
+#: The measured parts of the input, and how often each is measured.
 FRACTIONS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _REPEATS = 2
 _BATCH, _CHUNK = 5_000, 1_000
@@ -33,7 +33,7 @@ Row = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Technique:
-    """A structure of section 5.1; without buckets there is no summary, and the newest tuples are looked at first."""
+    """A structure of section 5.1. Without buckets there is no summary, and the newest tuples are read first."""
 
     name: str
     buckets: int = 0
@@ -46,7 +46,7 @@ BEST = TECHNIQUES[3]
 
 @dataclass(frozen=True)
 class Summarised:
-    """The tuples of a stream, what its summary shows at their end, and the seconds a tuple took to be inserted."""
+    """The tuples of a stream, the cells of its summary after them, and the seconds per inserted tuple."""
 
     tuples: pl.DataFrame
     technique: Technique
@@ -61,7 +61,7 @@ class Summarised:
 
 
 def summarised(tuples: pl.DataFrame, technique: Technique, depth: int = 1, zones: int = 8) -> Summarised:
-    """A summary whose granularities cover all tuples: the finest one alone, or `depth` of them."""
+    """The tuples with a summary whose granularities, `depth` in number, cover all of them."""
     span = tuples.height * BETWEEN * 2
     length = span // 2 ** (depth - 1)
     if not technique.buckets:
@@ -81,7 +81,7 @@ def summarised(tuples: pl.DataFrame, technique: Technique, depth: int = 1, zones
 
 
 def _held_s(tuples: pl.DataFrame) -> float:
-    """The seconds that it takes to keep a tuple without any summary."""
+    """The seconds to store a tuple without a summary."""
     state, begun = Summarize("item", Granularities(1, 2, 1, 1), 1).traces()[0], time.process_time()
     for low in range(0, tuples.height, _BATCH):
         state = state.append(delta_of(tuples[low : low + _BATCH]), 0)
@@ -90,20 +90,20 @@ def _held_s(tuples: pl.DataFrame) -> float:
 
 @dataclass(frozen=True)
 class Curve:
-    """The seconds and the first row of the answer over each part of the input."""
+    """The seconds and the rows of the answer over each part of the input."""
 
     seconds: list[float]
     rows: list[list[Row]]
 
     def within(self, budget_s: float) -> list[Row]:
-        """The answer over the greatest part that takes no more time than the budget, or over none."""
+        """The answer over the greatest part that takes at most the budget, or an empty one."""
         fitting = [at for at, seconds in enumerate(self.seconds) if seconds <= budget_s]
         return self.rows[fitting[-1]] if fitting else []
 
 
 @dataclass(frozen=True)
 class Way:
-    """In which order the tuples are visited; `wanted` are the items that the query asks for."""
+    """The order in which tuples are visited. `wanted` are the items that the query asks for."""
 
     direction: Direction = "desc"
     fade: float = 1.0
@@ -117,7 +117,7 @@ def curve(
     beside: Mapping[str, pa.Table] | None = None,
     fractions: Sequence[float] = FRACTIONS,
 ) -> Curve:
-    """What a query finds in parts of its streams."""
+    """The answers of a query over parts of its streams."""
     given = dict(beside or {})
 
     def parted(fraction: float) -> dict[str, pa.Table]:
@@ -145,13 +145,13 @@ def _order(streams: Mapping[str, Summarised], sql: str, way: Way) -> Order:
 
 
 def _newest(chunks: list[bytes], fraction: float) -> pa.Table:
-    """The youngest part of the tuples, by chunks that are stored as the regions of a summary are."""
+    """The youngest part of the tuples, from chunks that are stored like the regions of a summary."""
     count = max(1, round(fraction * len(chunks)))
     return pl.concat([frame_from_ipc(chunk) for chunk in chunks[-count:]]).to_arrow()
 
 
 def _measured(run: Callable[[], Sequence[Row]]) -> tuple[float, list[Row]]:
-    """The median of the processor seconds of some runs, and what the last one gave."""
+    """The median of the processor seconds of several runs, and the rows of the last one."""
     seconds, rows = [], list[Row]()
     for _ in range(_REPEATS):
         begun = time.process_time()

@@ -1,4 +1,4 @@
-"""The figures 9 to 16 of the paper, over two stores (promising tuples, section 5)."""
+"""Figures 9 to 16 of the paper, over two stores (promising tuples, section 5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.promising.curves import BEST, FRACTIONS, TECHNIQUES, Curve, Row,
 from benchmarks.promising.streams import ITEMS, store
 
 JOIN = 'SELECT COUNT(*) FROM "s1" JOIN "s2" USING (item)'
-#: Budgets as parts of the time that everything takes without a summary.
+#: Budgets of time, as parts of the time of the whole query without a summary.
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _PART, _BINS, _QUERIES = 0.1, 100, 40
 #: Microseconds between two tuples.
@@ -25,13 +25,13 @@ Measure = Callable[[list[Row]], float | None]
 
 
 def stores(tuples: int, technique: Any = BEST, depth: int = 1) -> dict[str, Summarised]:
-    """Both stores, summarised alike."""
+    """Both stores, with summaries of the same kind."""
     return {f"s{seed}": summarised(store(tuples, seed), technique, depth) for seed in (1, 2)}
 
 
 def costs(tuples: int) -> Figure:
-    """Figure 9: the µs to insert a tuple and to find an output tuple, and outputs for each input at 20 µs between
-    tuples; figure 10a: the same at shorter times."""
+    """Figure 9: the µs to insert a tuple and to find an output tuple, and the outputs per input with 20 µs between
+    tuples. Figure 10a: the outputs per input with other times between tuples."""
     inserted, hit = {}, {}
     for technique in TECHNIQUES:
         both = stores(tuples, technique)
@@ -43,7 +43,7 @@ def costs(tuples: int) -> Figure:
 
 
 def windows(gap_us: float) -> Figure:
-    """Figure 10b: outputs for each input against the length of the window, in tuples."""
+    """Figure 10b: the outputs per input as a function of the length of the window in tuples."""
     found: dict[str, list[float]] = {technique.name: [] for technique in TECHNIQUES}
     for tuples in WINDOWS:
         measured = costs(tuples)
@@ -54,8 +54,8 @@ def windows(gap_us: float) -> Figure:
 
 
 def compared(curves: Mapping[str, Curve], measures: Mapping[str, Measure]) -> Figure:
-    """What is measured of the answers, with a summary and in the order of arrival: by the tuples that are read, and by
-    the time, as parts of what everything takes in the order of arrival."""
+    """The measures of the answers, with a summary and in the order of arrival: by the part of the tuples read, and by
+    time, as parts of the time of the whole query in the order of arrival."""
     whole_s = curves["arrival"].seconds[-1]
     shown: Figure = {"read": FRACTIONS, "time": BUDGETS}
     for name, found in curves.items():
@@ -66,7 +66,7 @@ def compared(curves: Mapping[str, Curve], measures: Mapping[str, Measure]) -> Fi
 
 
 def joined(tuples: int, way: Way, column: str, depth: int = 1, beside: Mapping[str, pa.Table] | None = None) -> Figure:
-    """A join: the part of the output in %, and another column of the answer."""
+    """A join: the part of the output found in %, and another column of the answer."""
     sql = f'SELECT COUNT(*), {column} FROM "s1" JOIN "s2" USING (item)'
     curves = {
         "promising": curve(stores(tuples, BEST, depth), sql, way, beside),
@@ -83,7 +83,7 @@ def joined(tuples: int, way: Way, column: str, depth: int = 1, beside: Mapping[s
 
 
 def histograms(tuples: int) -> Figure:
-    """Figure 13: the part of the output, and how far its histogram of items is from the exact one."""
+    """Figure 13: the part of the output found, and the distance of its histogram of items from the exact one."""
     sql = f'SELECT item // {ITEMS // _BINS}, COUNT(*) FROM "s1" JOIN "s2" USING (item) GROUP BY ALL'
     curves = {
         "promising": curve(stores(tuples), sql, Way("weighted")),
@@ -111,8 +111,8 @@ def _histogram(rows: Sequence[tuple[float, ...]]) -> np.ndarray:
 
 
 def outliers(tuples: int) -> Figure:
-    """Figure 14: the part of the output, and how many of 100 output tuples have one of the items that are rarest: of
-    which the least 5 % of tuples are."""
+    """Figure 14: the part of the output found, and the percentage of output tuples with a rare item. The rare items are
+    the least frequent ones that together have 5 % of the tuples."""
     counts = store(tuples, 1)["item"].value_counts().sort("count")
     rare = counts.filter(pl.col("count").cum_sum() <= 0.05 * tuples)["item"]
     column = '100.0 * COUNT(*) FILTER (item IN (SELECT item FROM "rare")) / COUNT(*)'
@@ -120,8 +120,8 @@ def outliers(tuples: int) -> Figure:
 
 
 def selections(tuples: int) -> Figure:
-    """Figures 15 and 16: many selections, each of items that make up 5 to 10 % of the tuples; the part of the answers
-    that is found, and the squared error of their averages and sums."""
+    """Figures 15 and 16: many selections, each of items that have 5 to 10 % of the tuples. Measures the part of the
+    answers that is found, and the squared errors of their averages and sums."""
     rows = store(tuples, 1)
     promising, simple = {"s1": summarised(rows, BEST)}, {"s1": summarised(rows, TECHNIQUES[0])}
     guided, sampled, arrival = list[Curve](), list[Curve](), list[Curve]()
@@ -136,7 +136,7 @@ def selections(tuples: int) -> Figure:
     for name, found in (("promising", guided), ("arrival", arrival)):
         shown[f"output %, {name}, by reads"] = [_found(_read(found, at), exact) for at in range(len(FRACTIONS))]
         shown[f"output %, {name}, by time"] = [_found(_within(found, part * whole_s), exact) for part in BUDGETS]
-        # the time that half of the queries need without a summary, for more and for fewer of them
+        # half of the queries fit into this time without a summary; it is divided by more and by fewer queries
         budgets = [whole_s * _QUERIES / 2 / count for count in COUNTS]
         shown[f"output %, {name}, by queries"] = [_found(_within(found, budget), exact) for budget in budgets]
     for label, column, best in (("mean", 1, sampled), ("sum", 2, guided)):
@@ -155,7 +155,7 @@ def _within(curves: Sequence[Curve], budget_s: float) -> list[list[Row]]:
 
 
 def _predicate(rows: pl.DataFrame, seed: int) -> pl.Series:
-    """Items that together make up 5 to 10 % of the tuples."""
+    """Items that together have up to 5 to 10 % of the tuples; the exact limit is random."""
     rng = np.random.default_rng((seed, 15))
     aim = rng.uniform(0.05, 0.1) * rows.height
     counts = rows["item"].value_counts().sort("item").filter(pl.col("count") <= 0.05 * rows.height)
@@ -170,13 +170,13 @@ def _found(answers: Sequence[list[Row]], exact: Sequence[Row]) -> float:
 
 
 def _error(answers: Sequence[list[Row]], exact: Sequence[Row], column: int) -> float:
-    """The mean squared relative error of a column; nothing found counts as 0."""
+    """The mean squared relative error of a column. An empty answer has the value 0."""
     values = [rows[0][column] if rows and rows[0][column] is not None else 0.0 for rows in answers]
     return float(np.mean([(value / whole[column] - 1) ** 2 for value, whole in zip(values, exact, strict=True)]))
 
 
 def all_figures(tuples: int) -> Mapping[str, Figure]:
-    """All of them."""
+    """All figures."""
     freshness = "AVG(ABS(s1.at - s2.at)) / 1000.0"
     return {
         "9 and 10a": costs(tuples),

@@ -1,4 +1,4 @@
-"""The transactions of two stores: few items are sold often, which ones changes from time to time."""
+"""The transactions of two stores: a few items are sold often, and these items change from time to time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 
-#: The number of items; how long a season lasts in which the same ones sell, in tuples of a store.
+#: The number of items; the least and the greatest length of a season with the same popular items, in tuples of a store.
 ITEMS, _SEASON = 2_000, (2_000, 6_000)
-#: The mean of instants between two tuples of a store.
+#: The mean number of instants between two tuples of a store.
 BETWEEN = 100
 COLUMNS = pa.schema([("item", pa.int32()), ("price", pa.float64()), ("at", pa.int64())])
 
 
 def store(tuples: int, seed: int) -> pl.DataFrame:
-    """The transactions of a store. Stores of different seeds have half of each season's items in common."""
+    """The transactions of a store. Stores with different seeds share half of each season's popular items."""
     rng, seasons = np.random.default_rng((seed, 1)), np.random.default_rng(99)
     own = np.random.default_rng((seed, 2))
     items = np.empty(tuples, np.int64)

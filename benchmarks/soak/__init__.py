@@ -1,1 +1,1 @@
-"""A long run under a steady load: results compared at the end, memory and latency followed all the time."""
+"""A long run under a steady load: memory and latency are sampled all the time, results are compared at the end."""

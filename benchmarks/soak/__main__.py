@@ -1,10 +1,10 @@
-"""An hour of steady load and what it shows: `python -m benchmarks.soak --hours 1`.
+"""An hour of steady load: `python -m benchmarks.soak --hours 1`.
 
-NEXMark's q5, q7 and q9, each second, and 100 queries that share all but their constants read auctions and bids that
-come at 70 % of the capacity, which is measured first, in a cluster of its own (`--rate` gives the events a second
-instead). Memory of each process (PSS and RSS) and the lag of each result behind the clock are followed all the time.
-At the end all results are compared with DuckDB's over the same events, and q5, q7 and q9 also at instants within the
-run. Writes `benchmarks/out/soak.json` and a plot; ends with status 1 when a result was wrong or the run failed.
+NEXMark's q5, q7 and q9, synchronised to seconds, and 100 queries that differ only in constants read auctions and bids
+at 70 % of the capacity. The capacity is measured first, in a separate cluster (`--rate` gives the events a second
+instead). The benchmark samples the memory of each process (PSS and RSS) and the lag of each result behind the clock all
+the time. At the end it compares all results with DuckDB's over the same events, those of q5, q7 and q9 also at instants
+within the run. Writes `benchmarks/out/soak.json` and a plot; ends with status 1 if a result is wrong or the run fails.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent.parent / "out" / "soak.json"
 LOAD = 0.7
-#: Blocks of events that warm the queries up, and by which the capacity is measured.
+#: The number of blocks of events that warm the queries up, and of those with which the capacity is measured.
 _WARM, _TIMED = 1, 3
-#: Seconds of a run that show how queries start, not how they run.
+#: The seconds at the beginning of a run that are left out of the lags, because queries are still starting.
 _WARM_S = 10.0
 _LIMIT_S, _TELL_S, _POINTS = 900.0, 60.0, 240
 
 
 def main() -> int:
-    """Runs, compares, and writes the report and the plot; the status of the process."""
+    """Runs, compares, and writes the report and the plot; returns the exit status."""
     given = _options()
     asked = workload(given.shared)
     rate = given.rate or int(_capacity(asked) * LOAD)
@@ -97,7 +97,7 @@ def _capacity(asked: Sequence[Query]) -> float:
 
 
 def _end(events: Events, blocks: range) -> int:
-    """The last whole second before the end of some blocks: questions that follow seconds are final up to it."""
+    """The last whole second before the end of some blocks. Queries synchronised to seconds are final up to it."""
     return events.timeline.end_ms(blocks.stop * BLOCK) // 1_000 * 1_000
 
 
@@ -107,19 +107,19 @@ def _await(cluster: Cluster, done: Any, what: str) -> None:
 
 
 def _instants(events: Events, count: int) -> list[int]:
-    """Whole seconds that divide the run."""
+    """Whole seconds that divide the run evenly."""
     first, last = events.timeline.first_ms, last_ms(events)
     return sorted({(first + (last - first) * at // (count + 1)) // 1_000 * 1_000 for at in range(1, count + 1)})
 
 
 class _Run:
-    """The queries under load, and what was followed meanwhile."""
+    """The queries under load, and the samples taken meanwhile."""
 
     def __init__(self, cluster: Cluster, asked: list[Query], given: argparse.Namespace) -> None:
         self._cluster, self._asked = cluster, asked
         self.samples = Samples(cluster, [query.name for query in asked], given.every)
         self.events, self.fed, self.tail_s = Events(1), dict[str, Any](), float("nan")
-        #: When lags begin to count, and until when events came, in seconds since the start of the samples.
+        #: From when on lags are reported, and until when events came, in seconds since the start of the samples.
         self.warm_s, self.fed_s = 0.0, 0.0
 
     def go(self, rate: int, count: int) -> None:
@@ -154,7 +154,7 @@ class _Run:
         report(f"fed {self.fed['sent']:,} events, at most {self.fed['late_s']:.2f} s late")
 
     def _tell(self, feed: subprocess.Popen[str]) -> None:
-        """Prints lines of progress until the feed ends; ExternalError when a query or the executor fails."""
+        """Prints lines of progress until the feed ends. Raises ExternalError if a query or the executor fails."""
         while True:
             try:
                 feed.wait(_TELL_S)
@@ -182,7 +182,8 @@ class _Run:
             yield Result(f"{role}: PSS, growth over the last half", trend.growth_mb, "MB", "lower")
 
     def _lags(self) -> dict[str, list[float]]:
-        """Lags while events came, but for the first seconds: of each question, and of the slowest shared query."""
+        """The lags while events came, without the first seconds, of each NEXMark query and of the slowest shared
+        query."""
         upto = self.fed_s or float("inf")
         found = {
             query.name: [lag for at, lag in self.samples.lags[query.name] if self.warm_s <= at <= upto]
@@ -194,7 +195,7 @@ class _Run:
         return alone | ({"shared, the slowest": slowest} if slowest else {})
 
     def more(self, rate: int, hours: float) -> dict[str, object]:
-        """What the run was, the trends of memory, and the samples, thinned out."""
+        """The parameters of the run, the trends of memory, and some of the samples."""
         trends = {role: slope(sizes) for role, sizes in self.samples.memory.items()}
         return {
             "run": {"hours": hours, "rate": rate, "events": self.events.count, "queries": len(self._asked)},
@@ -230,7 +231,7 @@ def _compared(verdicts: Sequence[Verdict], records: int) -> Iterator[Result]:
 
 
 def _plot(path: Path, run: _Run) -> None:
-    """Plots the memory of each process, and lags, over time."""
+    """Plots the memory of each process and the lags over time."""
     with mpl.rc_context({"svg.hashsalt": "soak"}):
         figure = Figure(figsize=(9, 7), layout="constrained")
         above, below = figure.subplots(2)

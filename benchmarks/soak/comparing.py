@@ -1,7 +1,7 @@
-"""Compares what was published with DuckDB's answers over the same events, on disk: results may exceed memory.
+"""Compares published results with DuckDB's answers over the same events, on disk, because results may exceed memory.
 
-Result topics are read as any consumer would, read-committed, into a table of their records. A relation at an instant
-is folded from it by SQL, decoded by fastavro, and compared as a bag: what is measured is not used to verify itself.
+Result topics are read into tables of records, read-committed, as by any consumer. The relation at an instant is
+computed from a table by SQL, decoded by fastavro, and compared as a bag. The measured code does not verify itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("place", pa.int64()),
 ]
 _RECORDS = pa.schema(_FIELDS)
-#: The rows that remain of records up to an instant: of each key the last one, of no key as many as are not retracted.
+#: The rows of the relation, from the records up to an instant: the last one of each key, and those without a key that
+#: are not retracted.
 _KEYED = (
     "SELECT value FROM (SELECT value, gone, row_number() OVER (PARTITION BY key ORDER BY place DESC) AS newest "
     "FROM {topic} WHERE ts <= {instant}) WHERE newest = 1 AND NOT gone AND value IS NOT NULL"
@@ -48,7 +49,8 @@ _BAG = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the relation of a query at an instant compares: its rows, and those too many and too few."""
+    """The comparison of the relation of a query at an instant: the number of its rows, of surplus and of missing rows,
+    and a note if the comparison failed."""
 
     query: str
     instant: int
@@ -59,7 +61,7 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether both are equal."""
+        """Whether both relations are equal."""
         return not (self.surplus or self.missing or self.note)
 
 
@@ -94,7 +96,7 @@ class Comparison:
                 self._database.execute(f"INSERT INTO topic_{query.name} SELECT * FROM more")
 
     def load(self, events: Events) -> None:
-        """Loads all events again, as they were generated."""
+        """Generates all events again and loads them."""
         for kind, stream in FED.items():
             for block in range(events.blocks):
                 frame = events.block(kind, block).with_columns(
@@ -107,7 +109,7 @@ class Comparison:
                 self._database.execute(create if block == 0 else f"INSERT INTO all_{stream.name} SELECT * FROM more")
 
     def verdicts(self, asked: list[Query], last: int, instants: list[int]) -> Iterator[Verdict]:
-        """Compares all relations at the last instant, and some of them at instants before."""
+        """Compares all relations at the last instant, and some of them at earlier instants."""
         for instant in [*instants, last]:
             self._set_instant(instant)
             for query in asked:
@@ -128,7 +130,7 @@ class Comparison:
             )
 
     def _safely(self, query: Query, instant: int) -> Verdict:
-        """The verdict; one that cannot be had is a note, and does not keep the others back."""
+        """The verdict. An error becomes its note, so that other comparisons continue."""
         try:
             return self._verdict(query, instant)
         except (DsmsError, duckdb.Error) as error:

@@ -1,8 +1,8 @@
-"""Feeds NEXMark's auctions and bids at a steady rate: `python -m benchmarks.soak.feed`, a process of its own.
+"""Feeds NEXMark's auctions and bids at a steady rate, in a separate process: `python -m benchmarks.soak.feed`.
 
-Event n happens at n / rate seconds after the first one, and is sent then. A heartbeat promises the time to all
-partitions ten times a second. It prints as JSON when the first event is to come, and at the end how many were sent and
-how late the latest tick was.
+Event n happens n / rate seconds after the first event, and is sent then. Ten times a second, a heartbeat to each
+partition promises that no earlier event follows. The process prints, as JSON, the time of the first event, and at the
+end how many events were sent and how late the latest tick was.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
 
 TICK_S, _BEAT_TICKS = 0.02, 5
-#: How long feeding goes on after its end to see everything sent.
+#: How long to wait at the end until all records are sent.
 _FLUSH_S = 60.0
 _LEAD_MS = 4_000
 
@@ -43,7 +43,7 @@ class Encoded:
 
 
 class Topics:
-    """The topics that are fed. Heartbeats and records of one thread."""
+    """The topics that are fed. Records and heartbeats are sent by one thread."""
 
     def __init__(self, kafka: KafkaSettings, registry_url: str) -> None:
         self._encoders: dict[str, AvroEncoder] = {}
@@ -63,7 +63,7 @@ class Topics:
         send(self._producer, FED[kind].topic, values)
 
     def promise(self, instant: int) -> None:
-        """No record below the instant follows."""
+        """Promises that no record below the instant follows."""
         for stream in FED.values():
             heartbeat(self._producer, stream.topic, PARTITIONS, instant)
 
@@ -75,12 +75,12 @@ class Topics:
 
 
 def last_ms(events: Events) -> int:
-    """The first whole second that is not before any event."""
+    """The first whole second after all events."""
     return -(-events.end_ms // 1_000) * 1_000
 
 
 def feed_at_once(topics: Topics, events: Events, blocks: range) -> None:
-    """Sends some blocks as fast as possible, then a promise of the first instant after them."""
+    """Sends some blocks as fast as possible, then promises the first instant after them."""
     end = 0
     for block in blocks:
         for kind in FED:
@@ -118,11 +118,11 @@ class _Pending:
 
     @property
     def left(self) -> bool:
-        """Whether there are any."""
+        """Whether any are left."""
         return self._block is not None
 
     def upto(self, instant: int) -> list[bytes]:
-        """The next ones that happen up to an instant."""
+        """The next events, up to an instant."""
         values: list[bytes] = []
         while self._block is not None:
             end = int(np.searchsorted(self._block.instants, instant, side="right"))
@@ -135,7 +135,7 @@ class _Pending:
 
 
 def _blocks(topics: Topics, events: Events, kind: str) -> Iterator[Encoded]:
-    """The blocks of a kind, one made ahead in a thread."""
+    """The blocks of a kind. A thread encodes one block ahead."""
     made: Queue[Encoded | None] = Queue(1)
 
     def make() -> None:
@@ -149,10 +149,10 @@ def _blocks(topics: Topics, events: Events, kind: str) -> Iterator[Encoded]:
 
 
 def main() -> None:
-    """Feeds events: the command line has the bootstrap address, the registry, the number of events, and their rate."""
+    """Feeds events. The arguments are the bootstrap address, the registry, the number of events, and their rate."""
     bootstrap, registry_url, count, rate = sys.argv[1:]
     topics = Topics(KafkaSettings(bootstrap), registry_url)
-    for kind in FED:  # what is made only once is made before
+    for kind in FED:  # generates the pools in advance
         topics.encoded(Events(BLOCK), 0, kind)
     first_ms = (time.time_ns() // 1_000_000 + _LEAD_MS) // 1_000 * 1_000
     print(json.dumps({"first_ms": first_ms}), flush=True)

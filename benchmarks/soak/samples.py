@@ -1,4 +1,4 @@
-"""What is followed during a soak: the memory of each process, and how far each result is behind the clock."""
+"""Samples during a soak: the memory of each process, and how far each result is behind the clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.progress import ProgressReader
 from benchmarks.usage import MB
 
 _LAG_S = 1.0
-#: The greatest growth over the last half of a run that counts as flat: a part of the mean, or so many MB.
+#: The greatest growth over the last half of a run that is regarded as flat: a part of the mean, or a number of MB.
 FLAT_PART, FLAT_MB = 0.05, 16.0
 RULE = (
     "flat: the straight line through the proportional set sizes of the last half of the run rises by at most "
@@ -44,12 +44,12 @@ class Slope:
 
     @property
     def flat(self) -> bool:
-        """Whether it is flat by `RULE`."""
+        """Whether the trend is flat by `RULE`."""
         return self.growth_mb <= max(FLAT_PART * self.mean_mb, FLAT_MB)
 
 
 def slope(samples: Sequence[Memory]) -> Slope:
-    """The straight line through the last half of the samples.
+    """The trend of the last half of the samples, by linear regression.
 
     >>> slope([Memory(at, 100 + at / 36, 0) for at in range(0, 3601, 100)]).mb_per_hour.__round__()
     100
@@ -62,7 +62,7 @@ def slope(samples: Sequence[Memory]) -> Slope:
 
 @dataclass
 class Samples:
-    """Follows memory and lags while the block runs. `names` are the queries, by name."""
+    """Samples memory and lags while the block runs. `names` are the names of the queries."""
 
     cluster: Cluster
     names: Sequence[str]
@@ -92,7 +92,7 @@ class Samples:
         return all(self.reached.get(name, -1) >= instant for name in self.names)
 
     def lag_ms(self) -> float:
-        """How far the slowest result was behind the clock when that was last looked at."""
+        """How far the slowest result was behind the clock at the last sample."""
         return max((self.lags[name][-1][1] for name in self.names if self.lags[name]), default=float("nan"))
 
     def _follow(self) -> None:
@@ -120,7 +120,7 @@ class Samples:
 
 
 def roles(cluster: Cluster) -> dict[str, list[psutil.Process]]:
-    """The processes of the cluster by what they do: those of an executor apart, those of SELECTs together."""
+    """The processes of the cluster by role: each service has a role, and so have its JVMs and its other children."""
     found: dict[str, list[psutil.Process]] = defaultdict(list)
     for name, pid in cluster.pids_by_name().items():
         with suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""What runs in a soak: three questions of NEXMark, and queries that share all but their constants."""
+"""The queries of a soak: three of NEXMark, and queries that differ only in constants."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from benchmarks.sharing import queries
 
 #: The streams that are fed, by their kinds of events.
 FED: dict[str, Stream] = {"auction": STREAMS["Auction"], "bid": STREAMS["Bid"]}
-#: Heartbeats come with the records, so no partition has to count as idle.
+#: The feed sends heartbeats, so that no partition needs to become idle.
 OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 60 SECONDS'
 _WINDOW = re.compile(r"Bids \[Range (\d+) Seconds\]")
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query for us and for DuckDB. `untied` are the columns that are compared, where ties are broken freely."""
+    """A query for this system and for DuckDB. `untied` are the compared columns if ties may be broken in any way."""
 
     name: str
     ours: str
     duckdb: str
     untied: tuple[str, ...] = ()
-    #: Whether its relation is compared at instants within the run, too.
+    #: Whether its relation is also compared at instants within the run.
     at_instants: bool = False
 
 
 def workload(shared: int) -> list[Query]:
-    """q5, q7, q9, each as of the last whole second, and so many shared queries.
+    """q5, q7 and q9, each as of the last whole second, and a number of shared queries.
 
     >>> workload(1)[-1].duckdb
     'SELECT auction, bidder, price FROM Bid WHERE auction = 79910'
@@ -41,7 +41,8 @@ def workload(shared: int) -> list[Query]:
 
 
 def _shared(number: int, text: str) -> Query:
-    """DuckDB has the views Bid, as of an instant, and `instants` with that instant; Range includes both its ends."""
+    """In DuckDB, the view Bid has the bids up to an instant, and the view `instants` has that instant. A Range includes
+    both of its ends."""
     recent = r"""(SELECT * FROM Bid WHERE "dateTime" >= (SELECT instant - INTERVAL \1 SECOND FROM instants))"""
     duckdb = re.sub(r"\bBids\b", "Bid", _WINDOW.sub(recent, text.replace("STREAMED ", "")))
     untied = ("price",) if "LIMIT" in text else ()
@@ -49,14 +50,14 @@ def _shared(number: int, text: str) -> Query:
 
 
 def declare(cluster: Cluster) -> None:
-    """The streams, and the clock of the questions."""
+    """Declares the streams, and the clock to which queries are synchronised."""
     cluster.api.execute(SECONDS)
     for stream in FED.values():
         cluster.api.execute(stream.declaration(stream.topic, "", OPTIONS))
 
 
 def start(cluster: Cluster, asked: list[Query]) -> None:
-    """Registers all queries."""
+    """Creates all queries."""
     for query in asked:
         options = "FORMAT = AVRO" if query.at_instants else "FORMAT = AVRO, PARTITIONS = 1"
         cluster.api.execute(f"CREATE QUERY {query.name} WITH ({options}) AS {query.ours}")

@@ -15,7 +15,8 @@ from connectors.kafka.errors import translate
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 ANSWER_S = 30.0
-_DEADLINE_S = 60.0
+#: How long an attempt is retried.
+DEADLINE_S = 60.0
 #: The pause before a retry; shorter if only the markers of the last transaction have still to be written.
 _PAUSE_MS, _BUSY_MS = 50, 4
 
@@ -48,7 +49,7 @@ class Attempts:
     def retry(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
         """The result of an attempt, which gets the code of the last failure. An attempt that raises AttemptFailed or
         returns None is retried. Raises ExternalError after 60 s."""
-        deadline, last = time.monotonic() + _DEADLINE_S, None
+        deadline, last = time.monotonic() + DEADLINE_S, None
         while True:
             try:
                 result = attempt(last)

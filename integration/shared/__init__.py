@@ -1,1 +1,1 @@
-"""Tests that share a cluster: one executor starts for all of them, and ends with the last."""
+"""Tests that share a cluster: one executor runs for all of them."""

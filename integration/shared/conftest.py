@@ -1,4 +1,4 @@
-"""The cluster of all tests here, which choose names of their own; what they kill they start again."""
+"""The cluster of all tests in this directory. Each test uses its own names, and restarts each process that it kills."""
 
 from collections.abc import Iterator
 
@@ -17,5 +17,5 @@ def shared(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def cluster(shared: Cluster) -> Cluster:
-    """The same; a module may prepare it."""
+    """The shared cluster; a module may override this fixture to prepare it."""
     return shared

@@ -1,4 +1,4 @@
-"""Schemas of results in Avro: what a query is called in the registry does not depend on other queries."""
+"""Schemas of results in Avro: the name of a query's schema in the registry does not depend on other queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from integration.cluster import Cluster, Refused
 
 @pytest.fixture
 def stream(cluster: Cluster, unique: str) -> str:
-    """A stream over a source of its own."""
+    """Creates a stream over a new source."""
     cluster.sql(
         f'REGISTER SOURCE {unique}t (k VARCHAR, v BIGINT, w VARCHAR) FROM "{unique}t" PARTITIONS 1; '
         f"CREATE STREAM {unique}s OVER {unique}t KEY k"
@@ -26,13 +26,13 @@ def test_a_query_is_created_again_alone_or_in_a_family(cluster: Cluster, unique:
     first, second, third = (f"{unique}{name}" for name in "abc")
     for constant, name in enumerate((first, second, third)):
         create(cluster, name, stream, constant)
-    for name in (first, third):  # the first one alone before, now in the family of others
+    for name in (first, third):  # the first was alone before and now joins the family of others
         cluster.sql(f"DROP QUERY {name}")
     create(cluster, first, stream, 5)
     create(cluster, third, stream, 6)
     for name in (first, second, third):
         cluster.sql(f"DROP QUERY {name}")
-    create(cluster, third, stream, 7)  # in the family before, now alone
+    create(cluster, third, stream, 7)  # was in the family before and is now alone
 
 
 def test_a_schema_that_does_not_fit_is_an_error_of_the_statement(cluster: Cluster, unique: str, stream: str) -> None:

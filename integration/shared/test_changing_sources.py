@@ -1,4 +1,4 @@
-"""Topics that change under running sources: what is read is never something else than what was registered."""
+"""Topics that change under running sources: a source reads only records of the topic that was registered."""
 
 import io
 import json
@@ -42,7 +42,7 @@ def source(cluster: Cluster, name: str, *, partitions: int = 1) -> str:
 
 
 def feed(cluster: Cluster, topic: str, *instants: int, partition: int = 0) -> None:
-    """Writes a record at each instant, and promises the next one."""
+    """Writes a record at each instant."""
     write(
         cluster.kafka, topic, [Input(json.dumps({"k": f"k{at}", "v": at}).encode(), at, partition) for at in instants]
     )
@@ -90,7 +90,7 @@ def test_a_topic_made_anew_is_never_read_as_if_it_went_on(cluster: Cluster, uniq
 
 
 def limit_records(cluster: Cluster, topic: str, size: int) -> None:
-    """Sets the largest record that a topic takes."""
+    """Sets the size of the largest record that a topic accepts."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": cluster.kafka})
@@ -133,7 +133,7 @@ def encoded(schema_id: int, at: int) -> bytes:
 
 
 def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
-    """Those before it and other sources go on; nothing is refused, and nothing is read twice."""
+    """Other sources continue meanwhile. No record is refused, and no record is read twice."""
     topic, other = create_topic(cluster.kafka, f"{unique}.avro", partitions=2), source(cluster, f"{unique}o")
     cluster.sql(f"""
         REGISTER SOURCE {unique} (k VARCHAR, v INT) FROM "{topic}" FORMAT AVRO IDLE NEVER;
@@ -162,7 +162,7 @@ def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
 
 
 def test_a_record_that_waits_is_skipped_by_a_statement(cluster: Cluster, unique: str):
-    """It is a dead letter for every query, also for one that is made later, and once its schema is there."""
+    """The record is a dead letter for every query, even for one created after its schema was registered."""
     topic = create_topic(cluster.kafka, f"{unique}.avro")
     cluster.sql(f"""
         REGISTER SOURCE {unique} (k VARCHAR, v INT) FROM "{topic}" FORMAT AVRO IDLE NEVER;
@@ -200,7 +200,7 @@ def test_a_record_that_waits_is_skipped_by_a_statement(cluster: Cluster, unique:
 
 
 def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster, unique: str):
-    """They are read from their beginning; what a running query publishes is what one publishes that is made later."""
+    """Added partitions are read from their beginning. A query that runs then and one created later publish the same."""
     topic = source(cluster, unique, partitions=2)
     feed(cluster, topic, 1, 3, 9)
     feed(cluster, topic, 2, 12, partition=1)
@@ -211,7 +211,7 @@ def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster,
     assert wait_until(lambda: topic_partitions(admin, topic) == 4, 30)
     feed(cluster, topic, 4, 20, partition=2)
     feed(cluster, topic, 5, 21, partition=3)
-    # the least of what its two partitions have passed: 9 and 12
+    # the lesser of the greatest instants in the two partitions, 9 and 12
     added = [f"partition {number} was added and its frontier starts at instant 9" for number in (2, 3)]
     assert wait_until(lambda: all(said in state(cluster, "sources", unique) for said in added), 120), cluster.logs()
     feed(cluster, topic, 15)
@@ -229,8 +229,8 @@ def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster,
 
 
 def unplaced(cluster: Cluster, name: str) -> list[Change]:
-    """The changes of a result, wherever they are: the topics of the two results have as many partitions as the source
-    had when they were made."""
+    """The changes of a result, all with partition 0. The two results have different numbers of partitions: that of the
+    source when each was created."""
     return sorted(change._replace(partition=0) for change in changes(cluster.kafka, f"dsms.{name}"))
 
 
@@ -249,7 +249,7 @@ def setting(cluster: Cluster, topic: str, name: str) -> str:
 
 
 def test_topics_of_sources_keep_records_about_the_past(cluster: Cluster, unique: str) -> None:
-    """Kafka's default removes what is seven days old by its own timestamp: such a topic is named."""
+    """Kafka's default removes records whose timestamp is seven days old. The answer of REGISTER names such topics."""
     made, short, arrival = f"{unique}.made", f"{unique}.short", f"{unique}.arrival"
     create_topic(cluster.kafka, short, config={"retention.ms": "86400000"})
     create_topic(cluster.kafka, arrival, config={"message.timestamp.type": "LogAppendTime"})

@@ -1,4 +1,5 @@
-"""The client on a real cluster: what it publishes it reads back, once and whole, whatever is cut or killed."""
+"""The client on a real cluster: it reads back each record that it publishes, once, although connections are cut and
+processes killed."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 @pytest.fixture
 def source(client: Client, unique: str) -> str:
-    """A source of the test's own, with a view that keeps what is above 80, in JSON and in Avro."""
+    """A new source with two views of the values above 80, in JSON and in Avro."""
     client.execute(f"""
         REGISTER SOURCE {unique} (room VARCHAR NOT NULL, t INT) FROM "{unique}" PARTITIONS 2 IDLE NEVER;
         CREATE STREAM {unique}s OVER {unique} KEY room;
@@ -60,7 +61,7 @@ def rows(count: int, first: int = 0) -> list[dict[str, object]]:
 
 
 def stock(kafka: str, topic: str) -> list[tuple[int, str, object, int]]:
-    """The changes of a JSON result as a stock consumer reads them: partition, operation, row or key, instant."""
+    """The changes of a JSON result as a standard consumer reads them: partition, operation, row or key, instant."""
     return [
         (change.partition, change.op, json.loads(change.value or change.key or b""), change.ts)
         for change in changes(kafka, topic)
@@ -68,7 +69,7 @@ def stock(kafka: str, topic: str) -> list[tuple[int, str, object, int]]:
 
 
 def shown(listed: list[Change]) -> list[tuple[int, str, object, int | None]]:
-    """The same of changes that a client got."""
+    """Changes that a client received, in the form of `stock`."""
     ordered = sorted(listed, key=lambda change: (change.partition, change.offset))
     return [(change.partition, change.op, change.values, change.ts) for change in ordered]
 
@@ -123,7 +124,7 @@ def test_refused_records_are_told(client: Client, cluster: Cluster, source: str)
 def test_cut_connections_lose_and_repeat_nothing(client: Client, cluster: Cluster, source: str) -> None:
     token = client.publish(source, rows(3000), key=["room"], advance=3001)
     client.wait(f"{source}hot", token, START_S)
-    cluster.await_frontier(f"dsms.{source}hot", 3001)  # on every partition, for consumers that know no tokens
+    cluster.await_frontier(f"dsms.{source}hot", 3001)  # on every partition, for consumers without tokens
     expected = stock(cluster.kafka, f"dsms.{source}hot")
     for seed in range(3):
         with cutting(cluster.url, seed, 60_000) as proxy, Client(proxy.url) as cut:
@@ -306,7 +307,7 @@ def test_what_runs_is_told_as_tables_and_as_a_stream(client: Client, cluster: Cl
     def read() -> int:
         return sum(operators().get("Source", {}).get("rows_in", ()))
 
-    # two records are promises; where the views came one after the other, both lanes read all before they went on as one
+    # two records are promises; if the views were planned one by one, both lanes read everything and then merged
     assert wait_until(lambda: read() in (702, 1404), 20), operators()
     by_name = operators()
     times = read() // 702

@@ -1,4 +1,4 @@
-"""Joins by time, final results and hidden instants over the real broker, Redis and Spark, in Avro: DuckDB's answers."""
+"""Joins by time, final results and hidden instants over real Kafka, Redis and Spark, in Avro, compared with DuckDB."""
 
 import time
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE NEVER'
 PREFIX = "bytime."
 PREFIX_BYTES = 5
 DEADLINE_S = 120.0
-#: A stream whose rows do not have the column of their instants.
+#: A stream whose rows do not contain the column of their instants.
 UNSTAMPED = f"""CREATE STREAM Unstamped (auction BIGINT, price BIGINT, "dateTime" TIMESTAMP)
     SOURCE '{PREFIX}bid' ORDERED BY "dateTime" FORMAT AVRO TAGGED NONE IDLE NEVER"""
 WINDOWS = "TUMBLE(TABLE Bid, DESCRIPTOR(TS), INTERVAL '4' SECOND)"
@@ -34,14 +34,14 @@ WINDOWS = "TUMBLE(TABLE Bid, DESCRIPTOR(TS), INTERVAL '4' SECOND)"
 
 @dataclass(frozen=True)
 class Asked:
-    """A query, and what it is in DuckDB."""
+    """A query, and the same in DuckDB's SQL."""
 
     ours: str
     duck: str
 
 
 QUERIES = {
-    # many bids fall into one second: of those the least by all columns is the partner
+    # many bids have the same second: the partner is the least of them, compared by all columns
     "asof": Asked(
         """SELECT A.id, B.price, B.bidder, B."dateTime" AS at FROM Auction A ASOF LEFT JOIN Bid B
             ON A.id = B.auction AND A."dateTime" <= DATE_TRUNC('second', B."dateTime")""",
@@ -90,7 +90,7 @@ def cluster(shared: Cluster) -> Cluster:
 
 @pytest.fixture(scope="module")
 def deadline(cluster: Cluster) -> float:
-    """Until when all queries are answered."""
+    """The time by which all queries must be answered."""
     return time.monotonic() + DEADLINE_S
 
 

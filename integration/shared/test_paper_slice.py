@@ -1,4 +1,4 @@
-"""Every example of sections 2.1 and 2.2 of the SyncSQL paper, through the real broker, Redis and Spark."""
+"""Every example of sections 2.1 and 2.2 of the SyncSQL paper, through real Kafka, Redis and Spark."""
 
 import io
 import json
@@ -67,7 +67,7 @@ def tuples(lines: list[str]) -> list[tuple[str, int, int]]:
 
 
 def run(cluster: Cluster, prefix: str, queries: dict[str, str], **words: str) -> dict[str, str]:
-    """Registers everything; gives the result topic by query."""
+    """Creates the streams and queries; returns the result topic of each query."""
     results = cluster.sql(";".join([STREAMS, *queries.values()]).format(p=prefix, **words))
     made = results[-len(queries) :]
     return {query: cluster.topic(result["name"]) for query, result in zip(queries, made, strict=True)}
@@ -88,7 +88,7 @@ def from_avro(cluster: Cluster) -> Callable[[bytes], dict[str, object]]:
 
 
 def notation(kafka: str, topic: str, decode: Callable[[bytes], dict[str, object]]) -> list[str]:
-    """A result topic as the paper writes tagged streams."""
+    """The changes of a result topic in the paper's notation of tagged streams."""
     lines = []
     for change in changes(kafka, topic):
         if change.op == "-":

@@ -1,4 +1,4 @@
-"""Records that other programs write: Debezium's change events, messages of Protobuf and lines of CSV, through Kafka."""
+"""Records of other programs, read through Kafka: Debezium's change events, Protobuf messages and lines of CSV."""
 
 import io
 import json
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
 
 def produce(kafka: str, topic: str, records: list[tuple[object, object]]) -> None:
-    """Appends keys and values, as a connector does: without any header of ours."""
+    """Appends keys and values without this project's headers, as a connector does."""
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for key, value in records:
         body = None if value is None else json.dumps(value)
@@ -71,7 +71,7 @@ def test_the_changes_of_a_table_are_followed(shared: Cluster, unique: str):
 
 
 def framed(id_: int, schema: dict, datum: dict) -> bytes:
-    """A record of Avro in Confluent's wire format."""
+    """An Avro record in Confluent's wire format."""
     body = io.BytesIO()
     fastavro.schemaless_writer(body, fastavro.parse_schema(schema), datum)
     return b"\0" + id_.to_bytes(4, "big") + body.getvalue()
@@ -139,7 +139,7 @@ ORDER = file(
 
 
 def test_messages_of_protobuf_follow_a_table(shared: Cluster, unique: str):
-    """As Confluent's serializers write them, with schemas that they register in the coordinator's registry."""
+    """The messages are written by Confluent's serializers, which register their schemas with the coordinator."""
     pool = DescriptorPool()
     for compiled in (TIMESTAMP_FILE.serialized_pb, MONEY.SerializeToString(), ORDER.SerializeToString()):
         pool.AddSerializedFile(compiled)

@@ -1,4 +1,4 @@
-"""Result topics read with clients that know nothing of us: Confluent's Avro deserializer, and kcat."""
+"""Result topics read with standard clients: Confluent's Avro deserializer, and kcat."""
 
 import json
 import shutil
@@ -18,7 +18,8 @@ ROWS = [("a", 78, 1), ("a", 105, 2), ("b", 70, 3), ("c", 95, 4), ("a", 76, 5), (
 
 @pytest.fixture(scope="module")
 def cluster(shared: Cluster) -> Cluster:
-    """Hot rooms in Avro and in JSON, complete; names begin with the cluster's."""
+    """A cluster with the complete results of a view of hot rooms in Avro and in JSON. Their names begin with the
+    cluster's."""
     name = shared.name
     shared.sql(f"""
         REGISTER SOURCE {name}T (room VARCHAR NOT NULL, heat INT) FROM "{name}.t" PARTITIONS 1 IDLE NEVER;

@@ -1,4 +1,4 @@
-"""ESL's streams and functions in Python through the real broker, Redis and Spark, with results worked out by hand."""
+"""ESL's streams and functions in Python through real Kafka, Redis and Spark, with results computed by hand."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CREATE STREAMED VIEW {p}Stuck AS SELECT {p}forever(n) AS x FROM {p}N
 
 
 def rows(cluster: Cluster, name: str) -> list[tuple[object, ...]]:
-    """The rows that a result has published, with their instants."""
+    """The published rows of a result, with their instants."""
     found = changes(cluster.kafka, cluster.topic(name))
     return [(*json.loads(change.value or b"{}").values(), change.ts) for change in found]
 
@@ -84,7 +84,7 @@ def test_streams_as_esl_declares_them(cluster: Cluster, unique: str) -> None:
             for i, p, at in opened
         ],
     )
-    # the second one arrives at 12, whatever its clock says
+    # the second record arrives at 12, although its timestamp is 11
     closed = [(1, 950.0, 12), (3, 1200.0, 11)]
     write(
         cluster.kafka,
@@ -103,7 +103,7 @@ def test_streams_as_esl_declares_them(cluster: Cluster, unique: str) -> None:
     ]
     cluster.await_frontier(cluster.topic(started), 20)
     assert rows(cluster, started) == [(2, 14)]
-    # the late one is a dead letter, and the only record of its stream, with the instant of its arrival there
+    # the late record is a dead letter, and the only record of its stream, with the instant of its arrival there
     assert len(letters(cluster.kafka, f"{unique}OpenAuction_source")) == 1
     assert wait_until(lambda: bool(rows(cluster, f"{unique}Late")), 60)
     assert [row[:2] for row in rows(cluster, f"{unique}Late")] == [(4, 9)]
@@ -129,7 +129,7 @@ def test_code_in_python_that_fails_stops_its_own_query_only(cluster: Cluster, un
     for name, why in failures.items():
         assert wait_until(partial(told, cluster, f"{unique}{name}", why), 60), state(cluster, f"{unique}{name}")
         assert rows(cluster, f"{unique}{name}") == []
-    # the others go on, also after the failures
+    # the others continue after the failures
     write(cluster.kafka, f"{unique}numbers", [Input(json.dumps({"n": 7, "at": 11}).encode(), 0)])
     advance(cluster.kafka, f"{unique}numbers", 20)
     cluster.await_frontier(cluster.topic(f"{unique}Sums"), 20)

@@ -1,4 +1,5 @@
-"""Tables on a real cluster: what statements did is there at once, for streams in time, and after a restart."""
+"""Tables on a real cluster: the effects of a statement are visible to the next statement, to streams at the right
+instant, and after a restart."""
 
 import json
 from contextlib import suppress
@@ -28,7 +29,7 @@ def instant_of(answer: dict) -> int:
 
 
 def logged(cluster: Cluster, table: str) -> list[tuple[bytes, int]]:
-    """Operation and instant of each record of a table's log; what has no key is a promise."""
+    """Operation and instant of each record of a table's log, without promises, which have no key."""
     heads = [dict(message.headers()) for message in read_committed(cluster.kafka, f"dsms.{table}") if message.key()]
     return [(head.get("dsms-op", b"+"), int(head["dsms-ts"])) for head in heads]
 
@@ -68,7 +69,8 @@ def test_statements_are_visible_to_the_next_one_and_kept(cluster: Cluster, uniqu
 
 
 def test_what_others_write_into_logs_and_results_does_not_count_and_is_named(cluster: Cluster, unique: str):
-    """Neither in SELECT, nor for views over the table, nor in feeds; alarms and the doctor name it."""
+    """Such records are ignored by SELECT, by views over the table and in feeds. Alarms and the doctor name the
+    topics."""
     table, view = f"{unique}T", f"{unique}V"
     cluster.sql(f"CREATE TABLE {table} (k VARCHAR PRIMARY KEY, v INT)")
     cluster.sql(f"CREATE COMPLETE VIEW {view} AS SELECT k, v FROM {table} WHERE v > 10")
@@ -145,7 +147,7 @@ def test_a_stream_waits_for_the_table_and_no_longer(cluster: Cluster, unique: st
     write(cluster.kafka, f"{unique}.t", records)
     topic = cluster.topic(f"{unique}J")
     cluster.await_frontier(topic, instant + 4)
-    # the silent stream is promised to be past its own last record, and not up to the time of the table
+    # the promise for the silent stream is just after its own last record, and not at the time of the table
     assert cluster.frontier(topic) == instant + 4
     write(cluster.kafka, f"{unique}.t", [Input(json.dumps({"id": 2, "v": 5}).encode(), instant + 5)])
     cluster.await_frontier(topic, instant + 6)
@@ -189,11 +191,11 @@ def test_a_dropped_table_is_made_anew_at_once(cluster: Cluster, unique: str):
 
 
 def test_a_writer_that_was_fenced_while_its_coordinator_leads_goes_on(cluster: Cluster, unique: str):
-    """As a start of its own does that comes late, and a transaction that takes too long."""
+    """A late start of the same coordinator fences its writer like this, and so does a transaction timeout."""
     table = f"{unique}Fenced"
     cluster.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY)")
     EpochWriter(KafkaSettings(cluster.kafka), transactional_id(cluster.name, "tables")).close()
-    with suppress(Refused):  # unless a promise has met it before
+    with suppress(Refused):  # succeeds if a promise has run into the fence before
         cluster.sql(f"INSERT INTO {table} VALUES (1)")
     cluster.sql(f"INSERT INTO {table} VALUES (2)")
     assert [2] in rows(cluster, f"SELECT * FROM {table}")

@@ -46,7 +46,7 @@ _CALL = re.compile(r"\b(SUM|MAX|MIN)\((?!DISTINCT)")
 
 
 #: What user-defined aggregates do not support, as parts of the error messages.
-REFUSED = ("a stream has none", 'takes BIGINT as "x"', "does not take DISTINCT, ORDER BY or FILTER over a stream")
+REFUSED = ("a stream has no end", 'takes BIGINT as "x"', "does not take DISTINCT, ORDER BY or FILTER over a stream")
 
 checked: list[str] = []
 

@@ -20,7 +20,7 @@ class NoConnections:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Attempts:
     """Attempts whose deadline has passed after the first one."""
-    monkeypatch.setattr(attempts, "_DEADLINE_S", -1.0)
+    monkeypatch.setattr(attempts, "DEADLINE_S", -1.0)
     connections: Any = NoConnections()
     return Attempts(connections)
 

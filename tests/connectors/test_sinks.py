@@ -198,7 +198,7 @@ def test_they_begin_again_and_say_when_they_were_there(tmp_path: Path) -> None:
         assert position is not None
         later = position.confirmed_at + 24 * 3600
         assert position_of(sink, keyed=True, now=later - 7200) == position_of(sink, keyed=False, now=later) == "o1:1"
-        with pytest.raises(UserError, match="away for 24 hours"):
+        with pytest.raises(UserError, match="stopped for 24 hours"):
             position_of(sink, keyed=True, now=later)
         sink.clear()
         assert sink.position() is None

@@ -25,7 +25,7 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
     """Adds a function, or a new version of one. Running queries keep the version with which they were created."""
     name, key = statement.name.text.lower(), f"{statement.name.text.lower()}()"
     if is_function_name(name) or name in AGGREGATES:
-        raise statement.name.place.error(f'"{name}" is a function of SQL', "choose another name")
+        raise statement.name.place.error(f'"{name}" is a built-in SQL function', "choose another name")
     known = catalog.get(key)
     if known is not None and not isinstance(known, Function):
         raise statement.name.place.error(f'"{key}" is an aggregate', "choose another name")

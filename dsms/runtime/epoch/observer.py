@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.step_time import StepTime
+
+if TYPE_CHECKING:  # workers import this module with the settings, and need no planner
+    from dsms.runtime.epoch.epoch import Epoch
 
 
 class EpochObserver(Protocol):

@@ -1,4 +1,4 @@
-"""`dsms catch-up`: it ends when all have caught up, and says which never will."""
+"""`dsms catch-up`: it ends when all queries have caught up, and names queries that never will."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def query(name: str, read: int | None, unread: int = 0, state: str = "running", 
 
 
 class Bars(Progress):
-    """Progress bars that are not drawn, and what they were told."""
+    """Progress bars that are not drawn but record their updates."""
 
     def __init__(self) -> None:
         super().__init__(disable=True)
@@ -33,7 +33,7 @@ class Bars(Progress):
 
 
 def test_it_ends_when_the_last_has_read_what_was_there() -> None:
-    """Whatever comes meanwhile."""
+    """Records that arrive meanwhile do not prolong it."""
     states: dict[str, Iterator[dict[str, Any]]] = {
         "a": iter(
             [query("a", None, 0, "waiting for an executor"), query("a", 4, 6), query("a", 9, 5), query("a", 12, 9)]

@@ -1,4 +1,4 @@
-"""The command line against a real HTTP server with an in-memory coordinator."""
+"""The command line with a real HTTP server and an in-memory coordinator."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def url(service) -> Iterator[str]:
 
 @pytest.fixture
 def dsms(url, capsys, monkeypatch, tmp_path):
-    """Runs a command; gives its exit code, output and errors."""
+    """Runs a command; returns its exit code, output and errors."""
     monkeypatch.setenv("DSMS_COORDINATOR", url)
     monkeypatch.setenv("DSMS_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "100")

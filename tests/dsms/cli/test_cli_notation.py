@@ -1,4 +1,4 @@
-"""Changes as text, and the table they fold into. The oracle recomputes the table from the whole history."""
+"""Changes as text, and the table that results from them. The oracle recomputes the table from the whole history."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""`dsms consume`: where following ends."""
+"""`dsms consume`: when following ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsms.cli.consume import Limits, limited
 
 
 class Log:
-    """A topic of one partition with changes at the given instants, and pauses after them."""
+    """A topic with one partition, with changes at the given instants and pauses after them."""
 
     def __init__(self, *instants: int | None) -> None:
         self._instants = instants
@@ -28,7 +28,7 @@ class Log:
             yield Pause.IDLE
 
     def ends(self) -> dict[Partition, int]:
-        """The present end: the record that was read last is the last one published so far."""
+        """The present end: the record read last is the last one published so far."""
         return {("t", 0): self._read}
 
     def reached(self, ends: dict[Partition, int]) -> bool:
@@ -43,7 +43,7 @@ def shown(log: Log, until: int, frontier: int | None, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("until", [-5, 0])
 def test_an_instant_up_to_zero_ends_as_any_other(until: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instants may be negative: one below `until` shows that none of them is final yet."""
+    """Instants may be negative. A change below `until` does not end the command."""
     instants = [until - 9, None, until - 3, until - 1]
     assert shown(Log(*instants), until, None, monkeypatch) == instants
 

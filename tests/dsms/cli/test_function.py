@@ -1,4 +1,4 @@
-"""`dsms function`: what it deploys is a statement that a session runs."""
+"""`dsms function`: it deploys a function with a statement that a session can run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dsms source infer`: what is proposed can be run, and reads the records from which it was made."""
+"""`dsms source infer`: the proposed statements can be run and read the records from which they were inferred."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_events_of_debezium() -> None:
 
 
 def test_names_with_quotes_are_quoted() -> None:
-    """They are invalid, and the statements say so, instead of ending the names early."""
+    """Such names are invalid. The statements contain them in full, so that the error is about them."""
     made = proposal('t"u', samples({"id": 1}), 'a"b')
     assert made.sql.startswith('REGISTER SOURCE "a""b_source" (id BIGINT NOT NULL)\n    FROM "t""u";')
     assert made.sql.endswith('CREATE STREAM "a""b" OVER "a""b_source" KEY NULL;')

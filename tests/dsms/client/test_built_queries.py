@@ -1,4 +1,4 @@
-"""Queries built without SQL text are the queries that they stand for."""
+"""Queries that are built without SQL text give the results of the equivalent SQL."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_queries_of_ibis_say_what_they_say_to_duckdb(query: Any) -> None:
 
 
 def rounded(row: tuple[object, ...]) -> list[object]:
-    """The row, with numbers as doubles of ten digits."""
+    """The row, with numbers as doubles rounded to ten digits."""
     return [float(f"{value:.10g}") if isinstance(value, int | float) else value for value in row]
 
 

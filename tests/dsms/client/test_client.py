@@ -1,4 +1,4 @@
-"""The client without a network: what it sends, how it reads answers, and how it resumes after failures."""
+"""The client without a network: its requests, how it reads answers, and how it resumes after failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Replaces the client's sleeps, not those of other threads; gives the list of the pauses asked for, in seconds."""
+    """Replaces the client's sleeps, but not those of other threads; returns the list of requested pauses in seconds."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -56,7 +56,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def both(handler: Handler, use: Callable[[Any], Any], **options: Any) -> list[Any]:
-    """The outcome of a call on the synchronous and on the asynchronous client: a value, or the exception."""
+    """The outcomes of a call on the synchronous and on the asynchronous client: a value, or the exception."""
     return [_outcome(lambda: _blocking(handler, use, options)), _outcome(lambda: _awaited(handler, use, options))]
 
 
@@ -250,7 +250,7 @@ class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 def server(cuts: list[int], count: int, end: bytes = END, size: int = 7) -> Handler:
-    """Serves `count` changes from the position that the client asks for, and cuts each connection after some bytes."""
+    """Serves `count` changes from the requested position, and cuts each connection after some bytes."""
     left = iter([*cuts, None] * 2)
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -265,7 +265,7 @@ def server(cuts: list[int], count: int, end: bytes = END, size: int = 7) -> Hand
 
 @given(st.lists(st.integers(0, 1500), max_size=6), st.integers(1, 200))
 def test_whatever_is_cut_each_change_comes_once(cuts: list[int], size: int) -> None:
-    """A connection is cut if it has fewer bytes than the body."""
+    """A number of bytes that is less than the body cuts the connection there."""
     for changes in both(server(cuts, 9, size=size), lambda client: client.changes("hot", follow=False)):
         assert [change.ts for change in changes] == list(range(9))
         assert all(change.row == {"n": f"é\u2028\x85{change.ts}"} for change in changes)
@@ -327,7 +327,7 @@ def test_waiting_asks_until_it_is_covered() -> None:
 
 
 def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator answers at the end of each part of the wait; only its waiting moves the clock."""
+    """The coordinator answers at the end of each part of the wait. Only its waiting advances the clock."""
     now, waits = [0.0], list[int]()
 
     def handler(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Results as frames: the types that the columns have in SQL, and every change in one table."""
+"""Results as frames: columns have the types of SQL, and each change is in exactly one table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dsms.client import AsyncClient, Client, Relation
 from dsms.client.frames import polars_frame
 
-#: SQL types, a value as JSON has it, and what it is in Python.
+#: SQL types with a value in JSON and the same value in Python.
 VALUES: list[tuple[str, Any, Any]] = [
     ("BIGINT", 2**62 + 1, 2**62 + 1),
     ("INT", -7, -7),
@@ -62,7 +62,7 @@ def test_a_notebook_shows_the_name_as_text() -> None:
 
 
 def server(count: int, size: int) -> httpx.MockTransport:
-    """Serves changes whose rows have a decimal; every third one is a removal, which has the key alone."""
+    """Serves changes whose rows have a decimal. Every third change is a removal, which has only the key."""
     start = {"event": "start", "name": "hot", "columns": ["k", "d"], "types": ["INT", "DECIMAL(9, 2)"], "token": "o3:0"}
     lines = [start]
     for at in range(count):

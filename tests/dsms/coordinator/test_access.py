@@ -1,4 +1,4 @@
-"""API tokens: without a token nothing is answered, and each role may make its own calls and no others."""
+"""API tokens: calls without a token are refused, and each role permits its calls and no others."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_wrong_file_of_tokens_is_refused(tmp_path, text: str) -> None:
 
 @pytest.mark.parametrize("begin", ["REGISTER SOURCE s (a INT) FROM t", "CREATE STREAM s (a INT)"])
 def test_only_administrators_name_secrets(begin: str) -> None:
-    """Who names a secret says where it is sent."""
+    """A statement with a secret determines where the secret is sent."""
     check_roles(parse(f"{begin} REGISTRY 'http://me@host'"), "writer")
     naming = parse(f"{begin} REGISTRY 'http://me:${{secret:p}}@host'")
     check_roles(naming, "administrator")

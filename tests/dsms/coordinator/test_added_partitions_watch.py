@@ -1,4 +1,4 @@
-"""How the watcher takes in partitions: step by step, and never before all readers stand still."""
+"""How the watcher adds partitions to a source: step by step, and never before all readers have halted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k; CREATE QU
 
 
 class World:
-    """A catalog with a source whose topic has so many partitions, and a clock that is set by hand."""
+    """A catalog with a source, the number of partitions of its topic, and a manual clock."""
 
     def __init__(self, sql: str = SQL) -> None:
         log = MemoryChangeLog()
@@ -38,7 +38,7 @@ class World:
         return found
 
     def turn(self, *lanes: str, version: int = 0, reached: int = 7) -> Source:
-        """The source after a turn in which an executor reports these lanes at a version."""
+        """Runs a turn in which an executor reports these lanes at a plan version; returns the source after it."""
         self.now += 2.5
         status = {lane: QueryStatus(reached=dict.fromkeys([self.source.id], reached)) for lane in lanes}
         self.duty.turn({"e": ExecutorStatus(RUNNING, plan_version=version, lanes=status, fragments={"0": RUNNING})})
@@ -95,7 +95,7 @@ def test_a_topic_made_anew_has_no_added_partitions() -> None:
 
 
 def test_a_hold_whose_statement_is_gone_ends_after_a_minute() -> None:
-    """SKIP RECORD holds a source for half a minute at most; its coordinator may have ended."""
+    """SKIP RECORD holds a source for at most half a minute; but its coordinator may have ended meanwhile."""
     world = World()
     held = msgspec.structs.replace(world.source, skipping=world.store.catalog.version + 1)
     world.store.change(lambda catalog: (catalog.with_changed(held), None))

@@ -1,4 +1,4 @@
-"""The HTTP interface over a real server and an in-memory service."""
+"""The HTTP API over a real server and an in-memory service."""
 
 import json
 import re
@@ -108,8 +108,8 @@ def test_external_error_asks_to_retry(client):
 
 
 def test_a_query_that_is_being_replaced_asks_to_retry():
-    """The answer is not 409, since any answer below 500 is kept for its idempotency key."""
-    answer = dsms_error_response(None, BeingReplaced('query "q" is being replaced'))
+    """The status is not 409, because an answer below 500 is stored for its idempotency key."""
+    answer = dsms_error_response(Request({"type": "http"}), BeingReplaced('query "q" is being replaced'))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert json.loads(answer.body)["error"]["kind"] == "busy"
 

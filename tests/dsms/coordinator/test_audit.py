@@ -1,4 +1,4 @@
-"""The audit log: what is audited, when, and that nothing is done that could not be audited."""
+"""The audit log: which acts are audited and when, and that an act that cannot be audited is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READER_TEXT, READER = new_token("bob", "reader")
 
 
 class Notes:
-    """An audit log in memory; while it is `away` nothing can be audited."""
+    """An audit log in memory. While it is `away`, no act can be audited."""
 
     def __init__(self) -> None:
         self.acts: list[tuple[str, str, str, str, int]] = []

@@ -1,4 +1,4 @@
-"""The laws of the catalog: its log is the source of truth, changes are serialized, and reads never wait."""
+"""The laws of the catalog: its log is the source of truth, changes are serialized, and reads never block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_stream(name: str):
 
 
 class Opened:
-    """A store, its log, the events it took from the log, and the versions that it announced."""
+    """A store, its log, the events that it read from the log, and the versions that it announced."""
 
     def __init__(self) -> None:
         self.log, self.events, self.announced = MemoryChangeLog(), list[Event](), list[int]()
@@ -71,7 +71,8 @@ def test_reads_do_not_wait_for_a_change_that_is_being_decided(opened: Opened) ->
 
 
 def test_a_decision_may_register_schemas_while_others_do() -> None:
-    """A call to the registry holds the registry, then the log; a decision registers, so it must not hold the log."""
+    """A call to the registry locks the registry and then the log. A decision may register schemas; therefore it must
+    not hold the lock of the log."""
     log = MemoryChangeLog()
     registry = SchemaRegistry(lambda event: store.write_event(event))
     store = CatalogStore(log=log, apply_event=registry.apply, changed=lambda: None)

@@ -1,4 +1,4 @@
-"""A turn of the watcher: what it restores, which troubles it logs, and that it waits for no statement."""
+"""A turn of the watcher: what it restores, which problems it logs, and that it does not wait for statements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.statement_cluster import Background, MemoryChangeLog
 
 
 class MemoryDocuments:
-    """The documents of a Redis server that may be unreachable."""
+    """The documents in a Redis that may be unreachable."""
 
     def __init__(self) -> None:
         self.catalog_copy: bytes | None = None

@@ -1,4 +1,4 @@
-"""Connections of clients that do not go on with what they began: they end, and hold up nobody."""
+"""Connections of clients that do not complete their requests: they are closed, and do not delay other clients."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_body_that_stops_ends_the_connection_and_one_that_goes_on_does_not(soo
 
 
 def test_many_silent_connections_hold_up_nobody(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest of them end, long before their time is over."""
+    """The oldest of them are closed, long before their timeout."""
     with ExitStack() as stack:
         silent = [stack.enter_context(connected(url)) for _ in range(timed_connections.MOST_ARRIVING + 20)]
         for connection in silent:
@@ -97,7 +97,7 @@ def test_many_silent_connections_hold_up_nobody(url: str, monkeypatch: pytest.Mo
 
 
 def test_a_request_with_two_lengths_is_refused_and_ends_the_connection(url: str) -> None:
-    """What follows it would be a request for a proxy that believes the other length."""
+    """For a proxy that uses the other length, the rest of the body would be another request."""
     head = b"POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     smuggled = b"0\r\n\r\nGET /v1/queries HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with connected(url) as connection:

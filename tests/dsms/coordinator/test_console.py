@@ -1,4 +1,4 @@
-"""The files of the web console: they are all there, need no token, and ask nothing of another server."""
+"""The files of the web console: all exist, need no token, and request nothing from other servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.tokens import new_token
 from tests.support.fake_service import FakeService
 
-#: What a file names as another file of the console.
+#: References in a file to other files of the console.
 _NAMES = re.compile(r'from "\./([^"]+)"|src="([^"]+)"|rel="stylesheet" href="([^"]+)"')
 
 

@@ -1,4 +1,4 @@
-"""The catalog of a copy: the same objects and events, with topics of its own."""
+"""The catalog of a copy of a cluster: the same objects and events, with separate topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens, and when a result covers the records that they stand for."""
+"""Tokens, and when a result covers the records that they represent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def covering(instants: list[int], letters: list[dict[str, Any]]) -> Coverage:
     ],
 )
 def test_a_result_covers_what_is_processed_and_final(span: str, instants: list[int], covered: bool) -> None:
-    """The query stands at offset 3 and instant 7."""
+    """The query has reached offset 3 and instant 7."""
     query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
     coverage = covering(instants, [])
     asked = coverage.question(query, SOURCE, parse_records(span))

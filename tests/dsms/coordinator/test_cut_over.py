@@ -1,4 +1,4 @@
-"""The cut-over is written once, as soon as every writer names itself, and tried again while Kafka is away."""
+"""The cut-over is written once, as soon as every writer names itself. Failures of Kafka are retried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLD = {"e": ExecutorStatus(RUNNING, fragments={"0": RUNNING})}
 
 
 class Log:
-    """An internal log: how often Kafka fails, and whether it has a cut-over."""
+    """An internal log, with the number of failures of Kafka, and whether it has a cut-over."""
 
     topic = "_dsms.c.progress"
 
@@ -30,7 +30,7 @@ class Log:
 
 
 class Noted(CutOver):
-    """Notes what it writes."""
+    """Records to which logs it writes."""
 
     def _write(self, records: Any) -> None:
         records.has = True

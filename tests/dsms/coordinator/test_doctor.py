@@ -1,4 +1,4 @@
-"""What the doctor finds, and that it settles nothing that covers a record which counts."""
+"""The doctor's findings, and that it repairs no key whose invalid last record hides a valid one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CATALOG = Catalog(7, 3, {"rooms": Stream(name="rooms", id="o1", sql="", source="
 
 
 class Log(InternalLog):
-    """A log that notes what is written."""
+    """A log that remembers written records."""
 
     def __init__(self, purpose: str) -> None:
         self.cluster, self.topic, self.alarms = "c", f"_dsms.c.{purpose}", Alarms()
@@ -37,7 +37,7 @@ class Log(InternalLog):
 
 
 class MemoryLogs(Logs):
-    """The internal logs in memory: what they hold, and the keys whose last record does not count."""
+    """The internal logs in memory: their entries, and the keys whose last record is invalid."""
 
     def __init__(self, parts: dict[bytes, bytes | None], entries: dict[bytes, bytes], **left_out: set[bytes]) -> None:
         self.cluster, self.written = "c", list[tuple[str, list[bytes | None], list[bytes | None]]]()
@@ -128,7 +128,7 @@ def test_the_lost_version_of_the_catalog_comes_from_the_copy_alone() -> None:
 
 
 class MemoryKeys:
-    """Keys of Redis in memory, as an inspection sees them."""
+    """The keys of a Redis in memory, as an inspection sees them."""
 
     cluster, client = "c", None
 
@@ -210,7 +210,7 @@ def test_reading_without_a_bound_of_what_is_decompressed_is_told(monkeypatch: py
     if library() is not None:
         assert list(reader_findings(KafkaSettings("k:9092"))) == []
         (found,) = reader_findings(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI"}))
-        assert 'the setting "sasl.mechanism" of Kafka' in found.problem
+        assert 'the Kafka client setting "sasl.mechanism"' in found.problem
     monkeypatch.setenv(SWITCH, "off")
     library.cache_clear()
     try:

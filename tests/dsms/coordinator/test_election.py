@@ -1,4 +1,4 @@
-"""Whatever happens to candidates and their calls, at most one candidate leads, and one of them leads soon."""
+"""In every sequence of calls and failures, at most one candidate leads, and soon one of them leads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMING = Timing(6, 4.0, 1.0)
 
 
 class Shared:
-    """A lease as the API server keeps it."""
+    """A lease, stored as by the API server."""
 
     def __init__(self, lease: Lease | None = None) -> None:
         self.lease = lease
@@ -44,7 +44,7 @@ class Shared:
 
 
 class Actor:
-    """A candidate with a clock of its own: its calls take time, during which others act."""
+    """A candidate with its own clock. Its calls take time, during which others act."""
 
     def __init__(self, name: str, offset: float) -> None:
         self.candidate, self.offset = Candidate(name, TIMING), offset
@@ -78,7 +78,7 @@ STEPS = draw.lists(draw.tuples(draw.integers(0, 2), VERBS, PAUSES), min_size=40,
 @settings(max_examples=max(400, settings.default.max_examples))
 @given(STEPS, draw.lists(draw.floats(-1e6, 1e6), min_size=3, max_size=3))
 def test_at_most_one_leads(steps: list[tuple[int, str, float]], offsets: list[float]):
-    """Reads and writes of three candidates with unequal clocks, in any order, with any pauses between them."""
+    """Three candidates with different clocks read and write in any order, with any pauses between the calls."""
     store, now = Shared(), 0.0
     actors = [Actor(f"c{number}", offset) for number, offset in enumerate(offsets)]
     for number, verb, pause in steps:
@@ -92,7 +92,7 @@ def test_at_most_one_leads(steps: list[tuple[int, str, float]], offsets: list[fl
 
 @given(draw.lists(draw.integers(0, 2), min_size=30, max_size=60))
 def test_somebody_leads_soon(order: list[int]):
-    """Candidates that take turns without pauses longer than the lease allows always have a leader after it."""
+    """If candidates take turns without pauses longer than the lease, there is a leader when the lease has ended."""
     store, now = Shared(Lease("gone", 6, 4, "0")), 0.0
     actors = [Actor(f"c{number}", 0.0) for number in range(3)]
     for number in order:
@@ -149,7 +149,7 @@ def test_a_leader_that_cannot_renew_ends_before_another_may_begin():
 
 
 def test_a_leader_whose_call_hangs_ends_in_time():
-    """The election loop hangs in a call; the guard in another thread still ends the leadership."""
+    """The election loop hangs in a call. The guard in another thread still ends the leadership."""
     clock, hanging, ended, lost = Clock(), threading.Event(), threading.Event(), threading.Event()
 
     class Hanging(Shared):

@@ -1,4 +1,4 @@
-"""FRAGMENTS = AUTO: a query that falls behind all the time is given to more fragments, and no other one is."""
+"""FRAGMENTS = AUTO: only a query that constantly falls behind gets more fragments."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ class FourFragments(StatementCluster):
 
 
 class Duty:
-    """The duty over a cluster, at times that a test sets."""
+    """The duty over a cluster, with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.cluster, self.now, self.progress = FourFragments(OBJECTS, halt_s=0.5), 0.0, dict[str, Progress]()
         self.duty = FragmentsByLoad(self.cluster.context, lambda: self.progress, lambda: self.now)
 
     def turn(self, seconds: float, state: Progress, alive: Mapping[str, ExecutorStatus] = ALIVE) -> int:
-        """Some seconds later every query is in a state; returns how many fragments run q after the turn."""
+        """Runs a turn some seconds later, with all queries in the given state; returns how many fragments run q
+        then."""
         self.now += seconds
         self.progress = {self.cluster.query(name).id: state for name in ("q", "fixed")}
         self.duty.turn(alive)
@@ -56,7 +57,7 @@ def duty() -> Duty:
 def test_fragments_are_doubled_after_a_minute_up_to_as_many_as_there_are_executors(duty: Duty) -> None:
     assert duty.turn(0, BEHIND) == 1 and duty.turn(BEHIND_S - 1, BEHIND) == 1
     assert duty.turn(1, BEHIND) == 2
-    assert duty.turn(BEHIND_S, BEHIND) == 2 and duty.turn(BEHIND_S, BEHIND) == 2  # it rests
+    assert duty.turn(BEHIND_S, BEHIND) == 2 and duty.turn(BEHIND_S, BEHIND) == 2  # a change is followed by a rest
     assert duty.turn(REST_S, BEHIND) == 3
     assert duty.turn(REST_S, BEHIND) == duty.turn(REST_S, BEHIND) == 3
     assert duty.cluster.query("q").fragments_by_load and len(duty.cluster.query("fixed").fragments) == 1

@@ -64,7 +64,7 @@ def test_a_call_under_way_is_not_done_beside_itself(served: tuple[StreamingServi
 
 
 class Away:
-    """A store that cannot be reached."""
+    """An unreachable store."""
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
         raise ExternalError("redis failed")
@@ -90,7 +90,7 @@ def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -
     ],
 )
 def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, status: int) -> None:
-    """The first coordinator dies between the effect and the answer; the second has the same store."""
+    """The first coordinator dies between the effect and the answer. The second one has the same store."""
     store = MemoryAnswerStore()
     with running() as (first, url):
         first.answers = store
@@ -127,7 +127,7 @@ def test_two_who_take_over_do_not_both_begin() -> None:
 
 
 class _Stale:
-    """A store as a coordinator sees it that looked before another coordinator took over the call."""
+    """A store from the view of a coordinator that read it before another coordinator took over the call."""
 
     def __init__(self, store: MemoryAnswerStore, seen: bytes | None) -> None:
         self._store, self._seen = store, seen

@@ -1,4 +1,4 @@
-"""Which files and databases a coordinator may load tables from."""
+"""The files and databases from which a coordinator may load tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OIDC tokens: a real HTTP server gives the keys, and tokens are signed here."""
+"""OIDC tokens: a real HTTP server serves the keys, and the tests sign the tokens."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Notes:
 
 
 class Login:
-    """An issuer that serves its keys, while it is up, and counts how often it was asked; and a coordinator that trusts
-    it. Time passes only when it is told to."""
+    """An issuer that serves its keys while it is up and counts the requests, and a coordinator that trusts it. Tests
+    set the clock."""
 
     def __init__(self) -> None:
         self.keys: list[Any] = [RSA, EC]
@@ -91,7 +91,7 @@ class Login:
         self.client = TestClient(app)
 
     def get(self, token: str, path: str = "/v1/queries") -> tuple[int, str]:
-        """The status of a call, and what its error says."""
+        """The status of a call, and the message of its error."""
         answer = self.client.get(path, headers={"Authorization": f"Bearer {token}"})
         return answer.status_code, "" if answer.is_success else answer.json()["error"]["message"]
 
@@ -106,7 +106,7 @@ def login() -> Iterator[Login]:
 
 
 def token(key: Any = RSA, header: dict[str, Any] | None = None, **claims: Any) -> str:
-    """A token that is right but for what is given; a claim that is None is left out."""
+    """A valid token, except for the given header and claims. A claim that is None is left out."""
     algorithm = "ES256" if isinstance(key, ECKey) else "RS256"
     given = {"iss": NAME, "aud": AUDIENCE, "sub": "ann", "exp": NOW + 60, "groups": ["x", "admins"], **claims}
     told = {"alg": algorithm, "kid": key.kid, **(header or {})}
@@ -151,14 +151,14 @@ def test_tokens_with_wrong_claims_are_refused(login: Login, claims: dict[str, An
 
 
 def unsigned(algorithm: str, signature: str = "") -> str:
-    """A token that says so of its algorithm, with a signature that nobody made."""
+    """A token that claims this algorithm and has a made-up signature."""
     header, payload, _ = token().split(".")
     told = base64.urlsafe_b64encode(json.dumps({"alg": algorithm, "kid": "r1"}).encode()).rstrip(b"=").decode()
     return f"{told}.{payload}.{signature}"
 
 
 def signed_with_the_public_key() -> str:
-    """What a service that takes any algorithm would take: HMAC with the public key, which everybody knows."""
+    """A token signed by HMAC with the public key. A service that accepts any algorithm would accept it."""
     import hashlib
     import hmac
 
@@ -212,7 +212,7 @@ def test_a_new_key_is_fetched_when_a_token_names_it_but_not_for_every_token(logi
     assert login.get(token()) == (200, "")
     fresh = RSAKey.generate_key(2048, {"kid": "r2"})
     login.keys = [fresh, EC]
-    assert login.get(token(fresh)) == (401, "the token is signed by an unknown key")  # asked just before
+    assert login.get(token(fresh)) == (401, "the token is signed by an unknown key")  # keys were fetched just before
     login.elapsed += PAUSE_S
     assert login.get(token(fresh)) == (200, "")
     assert login.asked == 2
@@ -220,14 +220,14 @@ def test_a_new_key_is_fetched_when_a_token_names_it_but_not_for_every_token(logi
     for number in range(20):
         assert login.get(token(RSA, header={"kid": f"x{number}"}))[0] == 401
     assert login.asked == 3
-    assert login.get(token(RSA)) == (401, "the token is signed by an unknown key")  # it was taken back
+    assert login.get(token(RSA)) == (401, "the token is signed by an unknown key")  # the issuer has withdrawn this key
 
 
 def test_a_key_that_is_taken_back_is_forgotten_after_a_while(login: Login) -> None:
     assert login.get(token()) == (200, "")
     login.keys = [EC]
     login.elapsed += FRESH_S + 1
-    for _ in range(100):  # the keys are fetched beside the calls
+    for _ in range(100):  # the keys are fetched in the background
         if login.get(token())[0] == 401:
             break
     assert login.get(token())[0] == 401
@@ -313,8 +313,8 @@ def test_issuers_come_from_a_file(tmp_path: Path) -> None:
         ('audience = "dsms"', 'audience = "dsms"\nalgorithms = ["HS256"]', "Invalid enum value"),
         ('audience = "dsms"', 'audience = "dsms"\nalgorithms = ["none"]', "Invalid enum value"),
         ('audience = "dsms"', 'audience = "dsms"\ncolour = 1', "unknown field"),
-        ("[[issuer]]", "[[issuers]]", "more than"),
-        (FILE, "", r"names no \[\[issuer\]\]"),
+        ("[[issuer]]", "[[issuers]]", "may have only"),
+        (FILE, "", r"has no \[\[issuer\]\]"),
         (FILE, FILE + FILE, "twice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Joins are put in another order where what was measured says so for a while; equal joins change together."""
+"""Joins get another order after the measurements have favoured it for some time. Equal joins change together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CREATE QUERY unbounded AS SELECT STREAMED a, COUNT(*) AS n FROM Sa JOIN Sb ON a 
 
 @cache
 def measured(keys: int, values: int) -> Statistics:
-    """The statistics of streams whose first columns have `keys` values and whose second ones have `values`."""
+    """The statistics of streams whose first columns have `keys` values and whose second columns have `values`."""
     session = LocalSession()
     session.execute(OBJECTS)
     for at in range(0, 600, 10):
@@ -49,17 +49,18 @@ def few_pairs_first() -> Statistics:
 
 
 class Duty:
-    """The duty over a cluster, at times that a test sets."""
+    """The duty over a cluster, with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.cluster, self.now, self.statistics = StatementCluster(OBJECTS), 0.0, many_pairs_first()
-        #: By how many versions of the catalog executors are behind.
+        #: By how many versions of the catalog the executors are behind.
         self.behind = 0
         self.cluster.execute("ALTER QUERY fixed SET (join_order = FIXED)")
         self.duty = OrdersByStatistics(self.cluster.context, lambda: self.statistics, lambda: self.now)
 
     def look(self, seconds: float, *lanes: QueryStatus) -> list[Query]:
-        """Looks every CHECK_EVERY_S for some seconds, while `q` has a status; returns q, alike, fixed and unbounded."""
+        """Runs a turn every CHECK_EVERY_S for some seconds, while `q` has a status; returns q, alike, fixed and
+        unbounded."""
         reported = {self.cluster.query("q").id: lane for lane in lanes}
         for _ in range(max(int(seconds / CHECK_EVERY_S), 1)):
             version = self.cluster.store.catalog.version - self.behind
@@ -141,7 +142,7 @@ def test_nothing_changes_where_nothing_was_measured(duty: Duty) -> None:
 
 
 def test_orders_that_change_again_and_again_rest_longer_each_time(duty: Duty) -> None:
-    """The measures here never change, whatever the order is, as if each were wrong once it runs."""
+    """The statistics here do not depend on the order, so that another order always seems better."""
     changed = []
     for turn in range(120):
         q = duty.look(CHECK_EVERY_S)[0]

@@ -1,4 +1,4 @@
-"""Web pages of other sites: what a browser sends on their behalf is refused before anything is done."""
+"""Web pages of other sites: requests that a browser sends for them are refused before they have an effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far queries have read: counts, rates and the time left, from what executors say and where topics end."""
+"""How far queries have read: counts, rates and the time left, from the reports of executors and the ends of topics."""
 
 from __future__ import annotations
 

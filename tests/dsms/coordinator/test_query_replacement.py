@@ -1,4 +1,4 @@
-"""A replacement waits for executors without holding a lock: others run at once meanwhile, and no statement is lost."""
+"""A replacement waits for executors without a lock: other statements run meanwhile, and no statement is lost."""
 
 from __future__ import annotations
 

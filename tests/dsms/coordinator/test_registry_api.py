@@ -1,4 +1,4 @@
-"""The registry's endpoints, driven by the stock Confluent client and serializers."""
+"""The registry's endpoints, called by Confluent's standard client and serializers."""
 
 import json
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ def imported(url: str, subject: str, schema: str, **more: object) -> tuple[int, 
 
 
 def test_a_schema_is_registered_under_the_id_that_records_name(url, client):
-    """As in Confluent's registry: in mode IMPORT, which a subject has of its own or from all."""
+    """This needs mode IMPORT, as in Confluent's registry, which is set for a subject or for all."""
     status, error = imported(url, "s-value", ROW, id=9999)
     assert (status, error["error_code"]) == (422, 42205) and "is not in import mode" in error["message"]
     assert httpx.put(f"{url}/mode/s-value", json={"mode": "IMPORT"}).json() == {"mode": "IMPORT"}

@@ -1,4 +1,4 @@
-"""Schemas of Protobuf in the registry, as Confluent's client registers them and as sources find them."""
+"""Protobuf schemas in the registry: Confluent's client registers them, and sources find them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def record(client: SchemaRegistryClient) -> bytes:
 
 
 def test_records_of_the_stock_serializer_are_read(registry: SchemaRegistry, url: str, client: SchemaRegistryClient):
-    """By executors, who ask by HTTP, as by the coordinator, who looks into its own registry."""
+    """Executors look schemas up over HTTP, the coordinator looks them up in its own registry."""
     value = record(client)
     for lookup in (schema_lookup(url), writer_schema(SimpleNamespace(registry=None), registry, None)):
         result = ProtobufDecoder(COLUMNS, lookup).decode([value])
@@ -91,7 +91,7 @@ def test_what_clients_are_told(url: str, client: SchemaRegistryClient):
     assert latest.schema.references == [SchemaReference("money.proto", "money.proto", 1)]
     assert FileDescriptorProto.FromString(base64.b64decode(latest.schema.schema_str or "")) == ORDER
     assert httpx.get(f"{url}/subjects/money.proto/versions/1/referencedby").json() == [latest.schema_id]
-    assert latest_schema(url, "orders-value") is None  # of results, which are never Protobuf
+    assert latest_schema(url, "orders-value") is None  # this looks up schemas of results, which are never Protobuf
 
 
 def test_a_version_that_others_import_stays(client: SchemaRegistryClient):
@@ -150,7 +150,7 @@ FOLLOWING = [
     ({"a": "int32"}, {"a": "string"}, "field 1 of shop.A has type string instead of int32"),
     ({"a": "int32"}, {"a": "sint32"}, "field 1 of shop.A has type sint32 instead of int32"),
     ({"a": "int32"}, {"a": "repeated int32"}, "field 1 of shop.A is repeated in one of them only"),
-    ({"a": ".shop.A"}, {"a": ".shop.B"}, "field 1 of shop.A has another message"),
+    ({"a": ".shop.A"}, {"a": ".shop.B"}, "field 1 of shop.A has another message type"),
     (
         {"a": "int32"},
         {"a": "int32", "b": "required int32"},
@@ -167,7 +167,7 @@ def test_which_schemas_read_which_data(old: dict[str, str], new: dict[str, str],
 
 
 def test_maps_are_read_by_their_keys_and_values():
-    """The names of the messages that stand for their entries do not matter, and a map may go like any field."""
+    """The names of the messages of map entries do not matter. A map may be removed like any field."""
 
     def mapped(name: str, key: str, value: str) -> str:
         entry = map_entry(f"{name}Entry", key, value)

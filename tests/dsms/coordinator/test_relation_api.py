@@ -1,4 +1,4 @@
-"""The HTTP calls about relations and loading, and the command that sends a file."""
+"""The HTTP calls for relations and for loading tables, and the command that sends a file."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Following results and publishing, over a real HTTP server and a log in memory."""
+"""Following results and publishing records, over a real HTTP server and a log in memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fill(log: MemoryLog) -> None:
     log.append(1, "+", 4, {"room": "é\u2028"}, {"room": "é\u2028", "t": None})
 
 
-#: What `fill` means, written by hand.
+#: The documents for the log of `fill`, written by hand.
 DOCUMENTS = [
     {"op": "+", "row": {"room": "a", "t": 105}, "ts": 2, "partition": 0, "offset": 0},
     {"op": "u", "row": {"room": "a", "t": 106}, "ts": 3, "partition": 0, "offset": 1},
@@ -189,12 +189,12 @@ def test_a_reader_that_stands_still_is_not_read_ahead_for(served: tuple[Streamin
         looks: list[int] = []
 
         def reading_has_stopped() -> bool:
-            """Some records were read, and none between the last 20 looks, that is for 0.4 s."""
+            """Some records were read, but none during the last 20 checks, which is 0.4 s."""
             looks.append(log.offsets)
             return len(looks) > 20 and looks[-1] > 0 and len(set(looks[-20:])) == 1
 
         assert wait_until(reading_has_stopped, 60, pause_s=0.02)
-        # what the sockets' buffers hold, a few MB, was read; the other 36 MB were not
+        # only as much as the sockets' buffers hold was read, a few MB; the other 36 MB were not
         assert 0 < looks[-1] < rows / 2, f"{looks[-1]} of {rows} records were read"
     last = ndjson(url, f"&after=o3:{rows - 1},0")
     assert [line["row"]["t"] for line in last if "op" in line] == [rows - 1]

@@ -1,5 +1,5 @@
-"""Rules of tokens: each statement and each call is refused where it reads or changes what no pattern allows, and its
-answer leaves out what may not be read."""
+"""Rules of tokens: a statement or call is refused if it reads or changes an object that no pattern permits. Answers
+leave out objects that the caller may not read."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_the_rules_allow_is_done(cluster: StatementCluster, sql: str) -> No
 
 
 REFUSED = [
-    # reading others' objects, under whatever name
+    # reading others' objects, under any name
     ("CREATE VIEW ann_x AS SELECT pin FROM R(secret)", 'read "secret"'),
     ("CREATE VIEW ann_x AS SELECT nope FROM R(secret)", 'read "secret"'),
     ("CREATE VIEW ann_x AS WITH secret AS (SELECT pin FROM R(secret)) SELECT pin FROM secret", 'read "secret"'),
@@ -82,7 +82,7 @@ REFUSED = [
     ("EXPLAIN reader_of_ann", 'read "reader_of_ann"'), ("DESCRIBE pins", 'read "pins"'),
     ("SHOW CREATE secret", 'read "secret"'), ("SHOW OPERATORS FOR q", 'read "q"'), ("EXPLAIN ANALYZE q", 'read "q"'),
     ("INSERT INTO pins VALUES (1, 2)", 'read "pins"'), ("DELETE FROM pins", 'read "pins"'),
-    # changing others' objects, also through one's own
+    # changing others' objects, also through the caller's own
     ("DROP VIEW base", 'write "base"'), ("DROP VIEW IF EXISTS other", 'write "other"'), ("PAUSE QUERY q", 'write "q"'),
     ("ALTER QUERY q SET (weight = 2)", 'write "q"'), ("REPAIR QUERY q", 'write "q"'),
     ("CREATE VIEW other AS SELECT k FROM R(S)", 'write "other"'),
@@ -125,7 +125,7 @@ def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_rea
 
 
 def names_of_kind(kind: Any) -> bool:
-    """Whether the kind has a function other than the default, which gives no name."""
+    """Whether the kind has a function in place of the default, which returns no name."""
     default = type(kind)(statement=kind.statement)
     return kind.changed_name.__code__ != default.changed_name.__code__ or (
         kind.read_name.__code__ != default.read_name.__code__
@@ -345,7 +345,7 @@ def test_a_control_table_without_a_caller_runs_nothing() -> None:
     session = LocalSession()
     service = ControlService(session)
     unbound: Any = type(service.control)(service.control.cluster, lambda: session.catalog, service.control.states)
-    with pytest.raises(InternalError, match="nobody"):
+    with pytest.raises(InternalError, match="without a caller"):
         unbound.import_plan(b'{"objects": [], "format": 1}')
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/security.md are those of the code."""
+"""The tables in docs/security.md agree with the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dsms.registration.statements import STATEMENTS
 from tests.support.fake_service import FakeService
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
-#: How statements are called that another kind's words begin, and that are not another form of that kind.
+#: The names of statements whose first words belong to another kind, and which are not a form of that kind.
 CALLED = {
     "CreatePythonAggregate": "CREATE AGGREGATE … LANGUAGE PYTHON",
     "AlterExecutor": "ALTER EXECUTOR",
@@ -35,14 +35,14 @@ _WIDTH = 150
 
 
 def statements(role: Role) -> str:
-    """The statements that need the role, by the words that begin them."""
+    """The statements that need the role, by their first words."""
     kinds = [kind for kind in STATEMENTS if kind.role == role]
     words = [" ".join(begin) for kind in kinds for begin in kind.starts or [[CALLED.get(kind.statement.__name__, "")]]]
     return ", ".join(dict.fromkeys(filter(None, words)))
 
 
 def calls(role: Role) -> str:
-    """The calls that need the role and not the one that is usual for their method."""
+    """The calls that need the role in place of the usual one for their method."""
     backend: Any = Backend(FakeService(), SchemaRegistry(lambda _: None), None, None)
     routes = routes_of(router(backend) for router in ROUTERS)
     roles = RouteRoles(routes)
@@ -59,7 +59,7 @@ def calls(role: Role) -> str:
 
 
 def lines(role: Role) -> Iterator[str]:
-    """The rows of a role, of which the first names it."""
+    """The rows of a role. Only the first one has its name."""
     first = f"`{role}`"
     for text in (statements(role), calls(role)):
         for part in textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False):
@@ -68,7 +68,7 @@ def lines(role: Role) -> Iterator[str]:
 
 
 def test_roles(request: pytest.FixtureRequest) -> None:
-    """`--update-golden` writes the table anew."""
+    """`--update-golden` rewrites the table."""
     table = HEAD + "".join(line for role in ROLES for line in lines(role))
     text = DOCUMENT.read_text()
     if request.config.getoption("--update-golden"):

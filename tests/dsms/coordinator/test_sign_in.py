@@ -1,4 +1,4 @@
-"""Signing in to the console at an issuer: codes are exchanged for tokens that the coordinator takes."""
+"""Signing in to the console with an issuer: codes are exchanged for tokens that the coordinator accepts."""
 
 from __future__ import annotations
 

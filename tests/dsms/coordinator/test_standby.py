@@ -1,4 +1,4 @@
-"""A coordinator that does not lead is alive, is not ready, and refuses all other calls."""
+"""A coordinator that does not lead reports that it is alive and not ready, and refuses all other calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_refuses_what_only_the_leader_can_answer(method: str, path: str):
 
 
 def test_serving_ends_with_its_event_and_leaves_the_port_free():
-    """The coordinator that takes over listens on the same port at once."""
+    """The coordinator that takes over can listen on the same port at once."""
     port, first, second = free_port(), threading.Event(), threading.Event()
     for until in (first, second):
         thread = threading.Thread(target=serve, args=(standby_app(str), Address("127.0.0.1", port), until))

@@ -1,4 +1,4 @@
-"""Which function runs each statement, the order of a script, and what waits for executors."""
+"""Which function runs each statement, the order of a script, and which statements wait for executors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def cluster() -> StatementCluster:
 
 
 def statement_classes() -> Iterator[type[st.Statement]]:
-    """All classes of statements that modules define. A dataclass with slots replaces the class that was written, which
-    may still be there."""
+    """All classes of statements that modules define. Excludes the original class that a dataclass with slots has
+    replaced, which may still exist."""
     for written in st.Statement.__subclasses__():
         if getattr(sys.modules[written.__module__], written.__name__) is written:
             yield written
@@ -90,14 +90,14 @@ def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> 
     ],
 )
 def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementCluster, sql: str) -> None:
-    """Not even administrators bring code otherwise, nor anybody where there are no tokens."""
+    """Otherwise code is refused even from administrators, and in clusters without tokens."""
     without = StatementRunner(replace(cluster.context, python=False))
     with pytest.raises(Forbidden, match="accepts no functions or aggregates in Python.*--python"):
         without.execute(f"CREATE QUERY a AS SELECT k FROM R(S); {sql}", ANYBODY)
     runner = StatementRunner(cluster.context)
     try:
         runner.execute(sql, ANYBODY)
-    except SqlError as error:  # it is looked at, whatever is wrong with it
+    except SqlError as error:  # the code is examined; its other errors do not matter here
         assert "takes no" not in str(error)
 
 
@@ -105,13 +105,13 @@ def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementClus
 def test_a_writer_names_only_registries_that_are_allowed(cluster: StatementCluster, begin: str) -> None:
     runner = StatementRunner(replace(cluster.context, registry_hosts=RegistryHosts.of("registry:8081")))
     writer = Caller(Principal("ann", "writer"))
-    with pytest.raises(Forbidden, match='may not name "evil:80"; have: registry:8081'):
+    with pytest.raises(Forbidden, match='may not name "evil:80"; allowed: registry:8081'):
         runner.execute(f"{begin.format('x')} FORMAT AVRO REGISTRY 'http://registry:8081@evil'", writer)
     assert cluster.store.catalog.get("x") is None
     runner.execute(f"{begin.format('x')} FORMAT AVRO REGISTRY 'http://registry:8081/a'", writer)
     runner.execute(f"{begin.format('y')} FORMAT AVRO REGISTRY 'http://evil'", ANYBODY)
     assert all(cluster.store.catalog.get(name) is not None for name in "xy")
-    cluster.execute(f"{begin.format('z')} FORMAT AVRO REGISTRY 'http://evil'", writer)  # by default any
+    cluster.execute(f"{begin.format('z')} FORMAT AVRO REGISTRY 'http://evil'", writer)  # by default any is permitted
 
 
 def source_of(cluster: StatementCluster) -> Source:

@@ -1,4 +1,4 @@
-"""The displayed state of every object; a listing looks at the executors once."""
+"""The displayed state of every object. A listing reads the executors' status once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADDED_LATER = "partitions were added and are not read yet"
 
 
 class Cluster:
-    """Counts how often executors are looked at; None stands for an unreachable Redis."""
+    """Counts how often the status of executors is read. None represents an unreachable Redis."""
 
     topics: Any = None
     log_ends: Any = None
@@ -89,7 +89,7 @@ def test_what_is_said_of_each() -> None:
             {"t": 3},
             f"registered, 3 dead letters, 1 of 3 {ADDED_LATER}",
         ),
-        ({"u": 9}, 'registered, 3 dead letters, topic "t" has 0 partitions of 2'),
+        ({"u": 9}, 'registered, 3 dead letters, topic "t" has only 0 of 2 partitions'),
     ],
 )
 def test_a_topic_that_is_not_as_it_was(topics: dict[str, int], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The writer of tables: a coordinator that was replaced writes nothing further, and fences nobody."""
+"""The writer of tables: a coordinator that was replaced writes nothing more, and does not fence other writers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from operators.core.errors import ExternalError, Fenced
 
 @dataclass
 class Writer:
-    """A writer as Kafka's clients are; a newer one fences it."""
+    """A writer like Kafka's transactional producers: a newer one fences it."""
 
     made: list[Writer]
     must_be_replaced: bool = False
@@ -37,7 +37,7 @@ class Writer:
 
 
 class Coordinator:
-    """Tables without rows, of a coordinator that leads until it is replaced."""
+    """Tables without rows in a coordinator that leads until it is replaced."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[Writer] = []
@@ -52,7 +52,8 @@ class Coordinator:
 
 
 def test_every_statement_of_a_replaced_coordinator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that waited for the first one, too: a writer made for them would fence that of the newer coordinator."""
+    """This includes statements that waited for the first one: a new writer for them would fence that of the newer
+    coordinator."""
     old = Coordinator(monkeypatch)
     newer, old.leads = old.start(), False
     for _ in range(3):

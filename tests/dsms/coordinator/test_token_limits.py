@@ -1,4 +1,4 @@
-"""Limits of tokens: calls a second, bodies, results followed at once, and queries."""
+"""Limits of tokens: calls a second, sizes of bodies, results followed at the same time, and queries."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def test_an_address_without_known_tokens_is_slowed_down_but_not_who_has_one() ->
 
 
 class Expiring:
-    """Tokens of an issuer that end soon."""
+    """Tokens of an issuer that expire soon."""
 
-    def takes(self, text: str) -> bool:
+    def looks_like_jwt(self, text: str) -> bool:
         return text.startswith("jwt")
 
     async def principal_of(self, text: str) -> Principal:

@@ -1,4 +1,4 @@
-"""The demo's story, played in one process: its statements run and give the results in the paper."""
+"""The demo's story in one process: its statements give the results in the paper."""
 
 import pytest
 

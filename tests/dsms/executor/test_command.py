@@ -1,4 +1,4 @@
-"""Settings that services refuse at their start, with an error of one line."""
+"""Settings that services refuse when they start, with an error of one line."""
 
 from __future__ import annotations
 

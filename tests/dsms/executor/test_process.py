@@ -17,7 +17,7 @@ from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import Assignment
 from dsms.scheduler.tuning import Bounds
 
-#: The turns without a fragment before an executor warms up.
+#: The number of turns without a fragment before an executor warms up.
 IDLE = 25
 
 
@@ -40,13 +40,13 @@ class StandingRunner(SimpleNamespace):
     """A runner that does nothing."""
 
     def turn(self, lease: int, catalog: object) -> None:
-        """As a runner does."""
+        """Does nothing."""
 
     def tune(self, bounds: Bounds) -> None:
-        """As a runner does."""
+        """Does nothing."""
 
     def halt(self) -> None:
-        """As a runner does."""
+        """Does nothing."""
 
 
 def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragment(
@@ -63,7 +63,7 @@ def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragm
     runners: dict[str, Any] = {}
 
     def turns(count: int, *, assigned: bool) -> int:
-        """How often the executor warms up in some turns."""
+        """Runs turns; returns how often the executor warmed up in them."""
         cluster.assigned = assigned
         before = len(warmed)
         for _ in range(count):

@@ -1,7 +1,7 @@
-"""Under which leases a runner runs its fragment.
+"""The leases under which a runner runs its fragment, and what it does after failures.
 
-Who fences it, and when, is chance on real services, so the fragment is a stand-in; claims in Redis and Kafka are tested
-by `integration/test_claims.py`.
+With real services the time of fencing is random; therefore the fragment here is a fake. `integration/test_claims.py`
+tests claims in Redis and Kafka.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.fake_environment import apply_all
 
 @dataclass
 class Standing:
-    """A fragment that runs until it is fenced."""
+    """A fake fragment that runs until a test makes it fail."""
 
     lease: int
     plan: object
@@ -87,7 +87,7 @@ class Standing:
         self.bounds = bounds
 
     def stop(self) -> None:
-        """As a fragment does."""
+        """Does nothing."""
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_newer_owner_ends_a_lease_for_good(fragment_runner: Runner) -> None:
 
 
 def test_a_lease_that_came_back_unnoticed_is_not_refused(fragment_runner: Runner) -> None:
-    """Another executor had the fragment between two turns, and fences the run under the former lease."""
+    """Another executor had the fragment between two turns, and fences its run under the former lease."""
     fragment_runner.turn(7, Catalog())
     fragment_runner.turn(9, Catalog())
     fence(newer=True)
@@ -162,7 +162,7 @@ def test_a_topic_that_refuses_results_fails_its_query_until_that_is_resumed(frag
 
 
 def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_name(fragment_runner: Runner) -> None:
-    """Its executor may have heard of the next one when it finds out."""
+    """The executor may know the new query of the name before it finds out that the topic was re-created."""
     catalog, _ = apply_all(SQL)
     query = next(query.id for query in catalog.queries() if query.name == "a")
     fragment_runner.turn(7, catalog)
@@ -180,7 +180,7 @@ def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_nam
 
 
 def fail(runner: Runner, reason: str) -> str:
-    """Lets the fragment of a runner fail, and starts it again; gives what is to be done."""
+    """Makes the fragment of a runner fail and starts it again; returns the remedy."""
     runner._not_before = 0.0
     runner.turn(7, Catalog())
     Standing.made[-1].broken = reason
@@ -189,7 +189,7 @@ def fail(runner: Runner, reason: str) -> str:
 
 
 def test_what_fails_again_and_again_in_one_way_starts_more_than_the_fragment(fragment_runner: Runner) -> None:
-    """The reasons differ in the names of files alone."""
+    """The reasons differ only in the names of files."""
     reasons = [
         f"Query [id = {uuid.uuid4()}, runId = {uuid.uuid4()}] terminated with exception: NoSuchFileException: "
         f"/scratch/blockmgr-{uuid.uuid4()}/{at:02x}/temp_shuffle_{uuid.uuid4()}"
@@ -201,7 +201,7 @@ def test_what_fails_again_and_again_in_one_way_starts_more_than_the_fragment(fra
 
 
 def test_a_fragment_that_fails_alone_starts_nothing_of_others(fragment_runner: Runner) -> None:
-    """What they share is sound where another one commits; it may be the query that ends its worker."""
+    """If another fragment commits, the shared session is sound; the cause may be a query that ends its worker."""
     other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
     fragments = {"0": fragment_runner, "1": other}
     for _ in range(7):
@@ -243,7 +243,7 @@ BOUNDS = Bounds(1_000, 100_000, 1.0)
 
 
 class Kept:
-    """A store of searches that outlives a process."""
+    """A store of culprit searches that outlives a process."""
 
     body: bytes | None = None
 
@@ -255,7 +255,7 @@ class Kept:
 
 
 def runs_until(runner: Runner, catalog: Catalog, culprit: str, turns: int) -> None:
-    """Turns in which workers die whenever the culprit runs."""
+    """Runs turns in which workers die whenever the culprit runs."""
     for _ in range(turns):
         runner._not_before = 0.0
         runner.turn(7, catalog)

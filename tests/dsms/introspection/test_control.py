@@ -1,4 +1,4 @@
-"""Control tables in SQL, over HTTP and as streams, and the objects that belong to the system."""
+"""Control tables in SQL, over HTTP and as streams, and the objects of the system."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CREATE QUERY Peers AS SELECT a.room, b.t FROM Hot a JOIN Hot b ON a.room = b.roo
 
 @pytest.fixture
 def session() -> LocalSession:
-    """100 records: t goes from 0 to 99, room repeats a to j."""
+    """A session with 100 records: t goes from 0 to 99, room repeats a to j."""
     session = LocalSession(2)
     session.execute(SQL)
     session.push("T", [{"room": "abcdefghij"[at % 10], "t": at, "ts": at} for at in range(100)])
@@ -83,7 +83,7 @@ class ControlService(FakeService):
 
 
 def running(catalog: Catalog) -> States:
-    """One executor that runs all queries."""
+    """The states with one executor that runs all queries."""
     lanes = {query.id: QueryStatus() for query in catalog.queries()}
     return States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
 
@@ -103,8 +103,8 @@ def test_a_plan_is_shown_with_its_measurements(session: LocalSession) -> None:
     called = [str(row["operator"]).strip() for row in rows]
     assert called[-1] == "Source" and "Filter t > 80" in called and "Tagger: ℜ(S) over source T" in called
     filtered = rows[called.index("Filter t > 80")]
-    # an update of a room retracts its old row and adds its new one: 19 of the added rows and 9 of the retracted are
-    # above 80
+    # an update of a room retracts its old row and adds its new one: 19 of the added rows and 9 of the retracted rows
+    # are above 80
     assert (filtered["rows in"], filtered["rows out"]) == (100 + 90, 19 + 9)
     assert (rows[-1]["rows in"], rows[-1]["rows out"], rows[-1]["state rows"]) == (100, 100, 0)
     assert filtered["shared with"] == "Twin, Peers" and "S" in str(rows[-1]["shared with"])

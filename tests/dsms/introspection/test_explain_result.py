@@ -1,5 +1,5 @@
-"""EXPLAIN RESULT names every setting of a record that counts at an instant, and none of records that were known to be
-too early or too late."""
+"""EXPLAIN RESULT names each setting of a record that can contribute at an instant, and no setting of records that are
+known to be too early or too late."""
 
 from bisect import bisect_right
 

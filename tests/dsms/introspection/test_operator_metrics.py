@@ -1,4 +1,4 @@
-"""One table describes the metrics of operators: what is served, streamed, shown and documented follows from it."""
+"""One table describes the metrics of operators: the API, streams, SHOW and the documentation follow from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsms.testing import LocalSession
 
 API = Path(__file__).parents[3] / "docs" / "api.md"
 IDENTITY = {"id": "0-a-1", "fragment": "0", "lane": "a", "operator": "Join", "stage": 1, "queries": ("q", "r")}
-#: Of 40 and 20 rows in, 30 came out; the work took 1.2 s.
+#: 40 and 20 rows in, 30 rows out; the work took 1.2 s.
 MEASURED = Measured(since=0.0, at=0.0).after(1.0, 0, Work((40, 20), 30, 1_200_000_000, 7, 123_456_789))
 HEADINGS = (
     "id", "operator", "queries", "runs", "rows in", "rows out", "rows/s", "selectivity", "µs/row", "load", "state rows",
@@ -58,7 +58,7 @@ def test_a_metric_is_a_field_that_reports_may_lack_and_has_its_type() -> None:
 
 
 def test_the_stream_keeps_its_columns() -> None:
-    """Other columns would be another schema of `dsms_operators`, a source that queries of users read."""
+    """Other columns would change the schema of `dsms_operators`, a source that users' queries read."""
     assert COLUMNS[OPERATORS] == STREAM
 
 
@@ -77,7 +77,7 @@ def test_the_bytes_of_the_records_read_are_added_up() -> None:
 
 
 def test_the_documentation_lists_every_metric(request: pytest.FixtureRequest) -> None:
-    """`--update-golden` writes the table anew."""
+    """`--update-golden` rewrites the table."""
     text, lines = API.read_text(), [_documented(name) for name in METRICS]
     _, table, behind = text.partition(TABLE)
     documented = behind.partition("\n\n")[0]

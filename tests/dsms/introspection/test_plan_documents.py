@@ -1,4 +1,4 @@
-"""Plans as documents: importing an exported document makes the same catalog, in any order; importing it again changes
+"""Plans as documents: importing an exported document in any order gives the same catalog; importing it again changes
 nothing."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_the_order_of_a_document_does_not_matter() -> None:
 
 
 def test_the_name_of_an_object_is_quoted() -> None:
-    """A name in a document may be any text: it never becomes a part of a statement."""
+    """A name in a document may be any text. It is always quoted, so that it cannot add to a statement."""
     sql = "CREATE QUERY q AS SELECT room FROM S"
     entry = PlanObject('q"; DROP QUERY "other', "query", sql, weight=2.0, paused=True)
     quoted = '"q""; DROP QUERY ""other"'

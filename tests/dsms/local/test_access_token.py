@@ -1,4 +1,4 @@
-"""The token of `dsms up`: who can read it, what knows it, and which coordinator it is sent to."""
+"""The token of `dsms up`: who can read it, which processes know it, and to which coordinator it is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = "http://127.0.0.1:8080"
 
 
 def running(data_dir: Path, **changes: object) -> LocalState:
-    """A state of services whose supervisor is this process."""
+    """The state of services whose supervisor is this process."""
     told = {
         "data_dir": data_dir, "phase": "running", "supervisor_pid": os.getpid(),
         "supervisor_started": process_started(os.getpid()), "cluster": "local", "kafka": "", "redis": "",

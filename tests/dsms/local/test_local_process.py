@@ -1,4 +1,4 @@
-"""A managed process is ready or has ended; it is never left running."""
+"""A managed process is either ready or ended; it is never left running unnoticed."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ time.sleep(600)
 
 
 def family(tmp_path: Path, *arguments: str, stop_timeout_s: float = 10.0) -> tuple[ManagedProcess, Path]:
-    """A process with a child in a group of its own; ready when it has written the child's id."""
+    """A process with a child in a separate process group. It is ready when it has written the child's id."""
     file = tmp_path / "child.pid"
     spec = ProcessSpec(
         name="family",

@@ -75,7 +75,7 @@ def test_two_services_on_one_port_are_refused(tmp_path: Path):
 
 
 def test_a_password_in_the_settings_is_refused() -> None:
-    """They are in the command lines of the services."""
+    """The settings are in the command lines of the services."""
     with pytest.raises(ConfigError, match='"registry_url" must not contain a password') as refused:
         load_settings({"DSMS_REGISTRY_URL": "http://ann:pw4711@host"})
     assert "pw4711" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Supervision over scripted instances: order, restarts, cancellation."""
+"""Supervision of fake services: order, restarts, cancellation."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ SETTINGS = LocalSettings(data_dir=Path("/data"))
 
 @dataclass
 class Scripted:
-    """Records the calls in a journal; its first `failing` starts fail."""
+    """A fake service: records its calls in a journal. Its first `failing` starts fail."""
 
     name: str
     journal: list[str]
@@ -53,7 +53,7 @@ class Scripted:
 
 @dataclass
 class Stage:
-    """Two scripted services under supervision."""
+    """Two fake services under supervision."""
 
     journal: list[str] = field(default_factory=list)
     reported: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ def test_another_process_with_the_same_id_is_not_the_supervisor(tmp_path: Path):
 
 
 def test_without_room_all_services_stop_say_why_and_go_on_when_there_is_room():
-    """What is free on a disk is given here; `integration/test_local_services.py` fills a real one."""
+    """Here the test gives the free space of the disk; `integration/test_local_services.py` fills a real disk."""
     free, answers = [500, 90, 150], dict[str, httpx.Response]()
 
     def look(_: Path) -> int:
@@ -200,7 +200,7 @@ def test_a_stop_ends_the_wait_for_room():
 
 
 def test_a_full_disk_does_not_end_the_supervisor(tmp_path: Path):
-    """A limit of the size of files stands for the disk: neither the state nor the log can be written."""
+    """A limit of file sizes replaces the full disk: neither the state nor the log can be written."""
     program = f"""
 import os, resource, signal, sys
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Identity: equal values have one fingerprint, unequal ones differ, and no two vertices of a dataflow share a state
-key."""
+"""Identity: equal values have the same fingerprint, unequal values have different ones, and the vertices of a dataflow
+have different state keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3).map(tup
 
 
 def exact(value: object) -> object:
-    """A value with the types of all its parts: the oracle for equality."""
+    """A value with the types of all its parts, which is the oracle for equality."""
     parts = tuple(map(exact, value)) if isinstance(value, tuple) else repr(value)
     return type(value).__name__, parts
 
@@ -104,7 +104,7 @@ def test_fingerprints_are_the_same_in_every_process() -> None:
 
 
 def test_twins_over_the_same_sources_are_one_vertex() -> None:
-    """The order in which a set prints depends on its history: {0, 8} and {8, 0} are equal, but their `repr` differs."""
+    """The `repr` of a set depends on the order of insertion: {0, 8} and {8, 0} are equal, but print differently."""
     sources = "".join(
         f"REGISTER SOURCE T{at} (k VARCHAR NOT NULL, v{at} BIGINT) FROM t{at}; CREATE STREAM S{at} OVER T{at} KEY k;"
         for at in range(9)
@@ -119,7 +119,7 @@ def test_twins_over_the_same_sources_are_one_vertex() -> None:
 
 
 def test_fields_that_were_added_later_leave_stored_names_as_they_were() -> None:
-    """The literal is the fingerprint that commit 8ccdbb9 gives, before these fields were there."""
+    """The literal is the fingerprint as of commit 8ccdbb9, before these fields were added."""
     source = objects.Source(name="T", id="o1", sql="", columns=(objects.Column("k", "INT"),), topic="t")
     scan = logical.StreamScan(source, "S", ("k",))
     assert fingerprint(scan) == "95e6e4235efca3536c13"

@@ -37,7 +37,12 @@ def test_the_setting_changes_what_it_names() -> None:
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("column=20", 'unknown limit "column"'), ("columns", 'is ""'), ("columns=-1", 'is "-1"'), ("columns=0", "is")],
+    [
+        ("column=20", 'unknown limit "column"'),
+        ("columns", 'not ""'),
+        ("columns=-1", 'not "-1"'),
+        ("columns=0", "positive"),
+    ],
 )
 def test_other_settings_are_refused(text: str, part: str) -> None:
     with pytest.raises(ConfigError, match=part):

@@ -1,4 +1,4 @@
-"""Which topics statements may name, and how long names are."""
+"""Which topics statements may name, and how long names may be."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_other_subjects_are_free(catalog: Catalog) -> None:
     ["_dsms.main.progress", "__consumer_offsets", "dsms.T.dead-letters", "dsms.v", "dsms.names", "copy.letters"],
 )
 def test_nobody_publishes_to_topics_of_the_system(topic: str) -> None:
-    """Unless an administrator forces it."""
+    """Only an administrator can force it."""
     catalog = published_catalog()
     writer, administrator = Principal("ann", "writer"), Principal("root", "administrator")
     for principal in (writer, administrator):

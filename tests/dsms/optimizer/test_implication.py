@@ -1,4 +1,4 @@
-"""Implication of predicates, against DuckDB on every combination of values around the constants."""
+"""Implication of predicates, compared with DuckDB for all combinations of values around the constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.strategies import examples
 
 TABLE = "REGISTER SOURCE T (n BIGINT, s VARCHAR, d DECIMAL(4, 1), f DOUBLE, b BOOLEAN) FROM t; "
 TABLE += "CREATE STREAM S OVER T KEY NULL;"
-#: Around all constants that are drawn: what differs anywhere differs here.
+#: Values around all constants that are drawn: predicates that differ on any row differ on one of these rows.
 GRID = """
 SELECT * FROM (SELECT unnest([NULL, -1, 0, 1, 2, 3, 4, 5]) AS n),
 (SELECT unnest([NULL, '', 'a', 'aa', 'ab', 'aba', 'abb', 'abc', 'ac', 'b', 'ba', 'c']) AS s),

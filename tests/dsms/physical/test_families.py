@@ -1,4 +1,4 @@
-"""Families change no record: queries that differ in constants run as one, and each has the same results as alone."""
+"""Families change no record: queries that differ in constants run as one plan, with the same results as alone."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:
 @pytest.mark.parametrize(
     "select",
     [
-        "COUNT(*) AS n FROM A WHERE n > {}",  # a row for every member, of which nothing came
-        "k, 6 / n AS q FROM A WHERE 6 / n > {}",  # a row in fault is reported by those who read it
+        "COUNT(*) AS n FROM A WHERE n > {}",  # has a row even for members that no input row belongs to
+        "k, 6 / n AS q FROM A WHERE 6 / n > {}",  # a row in fault is reported by the queries that read it
         "k FROM A WHERE n > 1 AND k LIKE '{}%'",
         "f.k FROM S f RIGHT JOIN (SELECT k FROM A) g ON f.k = g.k AND f.v > {}",
     ],

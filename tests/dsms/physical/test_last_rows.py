@@ -1,4 +1,4 @@
-"""OVER by a number of rows back, over a stream in its order: which queries keep only these rows."""
+"""OVER with a number of preceding rows, in the order of a stream: which queries keep only these rows."""
 
 from __future__ import annotations
 

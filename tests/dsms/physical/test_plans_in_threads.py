@@ -24,7 +24,7 @@ def lane_of() -> Lane:
 
 
 def written(lane: Lane, path: Path) -> Lane:
-    """A copy through a file: writing it lets other threads run."""
+    """A copy through a file. Other threads run while it is written."""
     with path.open("wb") as file:
         pickle.dump(lane, file)
     read = pickle.loads(path.read_bytes())
@@ -37,7 +37,7 @@ def _has_cached_properties(part: object) -> bool:
 
 
 def test_what_is_computed_meanwhile_disturbs_nothing(tmp_path: Path) -> None:
-    """All parts of a plan gain and lose cached properties, again and again, while it is pickled."""
+    """While a plan is pickled, all its parts repeatedly gain and lose cached properties."""
     lane, done = lane_of(), threading.Event()
     all_parts = [lane, lane.flow, *lane.flow.vertices, *(vertex.operator for vertex in lane.flow.vertices)]
     parts = [part for part in all_parts if _has_cached_properties(part)]

@@ -1,4 +1,5 @@
-"""Sharing changes no record: queries that run together have the same results as alone, whenever queries come and go."""
+"""Sharing changes no record: queries that run together have the same results as alone, while queries are added and
+dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query that this version of dsms does not understand any more is left out, and stops nothing else."""
+"""A query that this version of dsms can no longer plan is left out and does not stop other queries."""
 
 from __future__ import annotations
 

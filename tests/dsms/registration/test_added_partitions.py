@@ -1,4 +1,4 @@
-"""Partitions that join a source: the catalog, plans and positions with them."""
+"""Partitions that are added to a source: their effect on the catalog, plans and positions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_a_replaced_query_remembers_has_them_too() -> None:
 
 
 class Published(FakeEnvironment):
-    """Everything is published below 9."""
+    """An environment in which all queries have published up to 9."""
 
     def published(self, query: str) -> int | None:
         return 9

@@ -1,4 +1,4 @@
-"""The settings that each clause stands for."""
+"""The settings that each clause determines."""
 
 from __future__ import annotations
 

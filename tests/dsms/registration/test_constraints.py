@@ -1,4 +1,4 @@
-"""CONSTRAINT: its spellings, its display and its effect, for every type of column."""
+"""CONSTRAINT: its syntax, display and effect, for every type of column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CREATE, SHOW and DROP AGGREGATE in the catalog: two definitions of a name, versions, and what uses them."""
+"""CREATE, SHOW and DROP AGGREGATE in the catalog: two definitions of a name, versions, and their users."""
 
 from __future__ import annotations
 

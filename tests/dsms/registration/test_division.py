@@ -1,4 +1,4 @@
-"""FRAGMENTS: which queries several fragments can run together, and what the catalog says of them."""
+"""FRAGMENTS: which queries several fragments can run together, and what the catalog says about them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_source_that_others_read_keeps_its_home() -> None:
     reads = [
         part.only for planned in plan_fragment(alone, 2, fragment="0").queries.values() for part in planned.sources
     ]
-    assert None in reads  # all of it, for its dead letters
+    assert None in reads  # the whole source is read, for its dead letters
 
 
 def test_the_fragments_of_a_query_change() -> None:
@@ -136,7 +136,7 @@ def test_fragments_by_load_begin_with_one() -> None:
 
 
 def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:
-    """The coordinator has halted the query before it knows that its fragments stay."""
+    """The coordinator halts the query before it knows that its fragments do not change."""
     catalog, _ = made(COUNTS)
     asleep = halted(catalog, [catalog.get("q")])
     after, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 2, WEIGHT = 3)", asleep, environment())
@@ -145,7 +145,8 @@ def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:
 
 
 def test_who_begins_to_write_dead_letters_takes_over_from_who_wrote_them() -> None:
-    """It reads the marks of the other one, so it starts anew; where nothing changes hands nobody does."""
+    """The new fragment reads the marks of the previous one; therefore it restarts. If the writer does not change, no
+    fragment restarts."""
     before = apply_all(f"{SOURCES} CREATE QUERY q AS SELECT STREAMED k FROM A", environment=environment())[0]
     alone = apply_all("DROP QUERY q", before, environment())[0]
     catalog = apply_all(f"CREATE QUERY r WITH (FRAGMENTS = 2) AS {COUNTS}", alone, environment())[0]

@@ -1,4 +1,5 @@
-"""Queries spread over fragments: together they give the results of one, and every refused record is reported once."""
+"""Queries distributed over fragments: together the fragments give the results of one, and each refused record is
+reported once."""
 
 from __future__ import annotations
 

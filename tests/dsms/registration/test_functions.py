@@ -1,4 +1,4 @@
-"""CREATE FUNCTION … LANGUAGE PYTHON, its versions, and what is refused; functions that a session is given."""
+"""CREATE FUNCTION … LANGUAGE PYTHON, its versions and refusals; Python functions that are registered in a session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def values(session: LocalSession, name: str) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("cut", [(1, None), (3, 1)], ids=str)
 def test_a_function_anywhere_in_a_query(cut: tuple[int, int | None]) -> None:
-    """In the select list, within another call, in WHERE and GROUP BY, and in the argument of an aggregate."""
+    """The function is called in the select list, within another call, in WHERE and GROUP BY, and in the argument of an
+    aggregate."""
     session = LocalSession(*cut)
     session.execute(BASE + ADD.format(10))
     session.execute("CREATE STREAMED VIEW V AS SELECT plus(plus(id)) * 2 AS x, price FROM S WHERE plus(id) <> 12")
@@ -57,7 +58,8 @@ def test_arguments_are_widened_and_null_is_passed_on() -> None:
 
 
 def test_a_query_keeps_the_version_that_it_was_made_with() -> None:
-    """A replay runs what ran: also after a view is planned anew, and beside a query with the new version."""
+    """A replay uses the same version, even after a view is planned again, and while another query uses the new
+    version."""
     session = LocalSession()
     session.execute(BASE + ADD.format(1))
     session.execute("CREATE STREAMED VIEW Old AS SELECT id, plus(id) AS x FROM S")

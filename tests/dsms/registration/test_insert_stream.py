@@ -1,4 +1,4 @@
-"""INSERT INTO table SELECT … FROM stream: the table is a function of the stream's log, and of nothing else."""
+"""INSERT INTO table SELECT … FROM stream: the table is a function of the stream's log alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def session() -> LocalSession:
 
 
 def histories(seed: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Bids and asks whose instants collide and whose items repeat."""
+    """Bids and asks with equal instants and repeated items."""
     draw = random.Random(seed)
     instants = sorted(draw.randrange(1, 12) for _ in range(30))
     bids = [{"item": draw.randrange(4), "price": float(draw.randrange(-2, 9)), "at": at} for at in instants]
@@ -35,12 +35,12 @@ def histories(seed: int) -> tuple[list[dict[str, object]], list[dict[str, object
     return bids, asks
 
 
-#: What the table holds after the bids up to an instant: the last one of each item.
+#: The rows of the table after the bids up to an instant: the last bid of each item.
 EXPECTED = """
 SELECT item, CAST(price * 2 AS DECIMAL(9, 2)) AS price, CAST(NULL AS VARCHAR) AS note FROM bids
 WHERE price > 0 AND "at" <= $at QUALIFY row_number() OVER (PARTITION BY item ORDER BY number DESC) = 1 ORDER BY item
 """
-#: The row of the table that each ask meets at its own instant.
+#: The row of the table that each ask joins at its own instant.
 JOINED = """
 SELECT asks.item, asks."at", CAST(max_by(price, bids.number) * 2 AS DECIMAL(9, 2)) AS price
 FROM asks JOIN bids ON bids.item = asks.item AND bids."at" <= asks."at" AND price > 0
@@ -92,7 +92,7 @@ REFUSED = [
         "INSERT INTO Last (item, price) SELECT item, count(*) FROM R(Bids) GROUP BY item",
         "rows of this query can be deleted later",
     ),
-    ("INSERT INTO Last (item, price) SELECT B.item, L.price FROM Bids [NOW] B, Last L", "is filled by what reads it"),
+    ("INSERT INTO Last (item, price) SELECT B.item, L.price FROM Bids [NOW] B, Last L", "the SELECT reads table"),
     (
         "CREATE VIEW V AS SELECT item FROM Last; INSERT INTO Last SELECT item, price, NULL FROM Bids",
         "read by V",

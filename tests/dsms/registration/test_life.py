@@ -1,4 +1,5 @@
-"""The life of a query: a pause changes no record, a replaced query goes on as the new one, and START cuts the logs."""
+"""The life of a query: a pause changes no record, a replaced query continues as the new one, and START cuts the
+logs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT) FROM t SLACK 2; CREATE STREAM S
 REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT, i INT) FROM e SLACK 1; CREATE STREAM A OVER E KEY NULL;
 CREATE TABLE Names (k VARCHAR PRIMARY KEY, name VARCHAR);
 """
-#: Queries that can take each other's place.
+#: Queries that can replace each other.
 ALIKE = {
     "keyed": [
         "SELECT k, v FROM S WHERE v > 1",
@@ -43,13 +44,13 @@ ALIKE = {
         "SELECT SUM(w) AS n FROM W",
     ],
 }
-#: The view W, whose readers are replaced with it.
+#: Texts of the view W, whose readers are replaced with it.
 VIEWS = [
     "SELECT k, v AS w FROM S",
     "SELECT k, v + v AS w FROM S WHERE v > 0",
     "SELECT k, MAX(n) AS w FROM A GROUP BY k",
 ]
-#: What nothing happens to.
+#: Queries that no statement changes.
 OTHERS = {
     "Same": "SELECT k, v FROM S WHERE v > 1",
     "Count": "SELECT k, COUNT(*) AS n FROM A GROUP BY k",

@@ -1,4 +1,4 @@
-"""CLUSTERED BY and REFERENCES: their spellings, display and effect, for every type of column."""
+"""CLUSTERED BY and REFERENCES: their syntax, display and effect, for every type of column."""
 
 from __future__ import annotations
 

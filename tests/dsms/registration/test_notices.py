@@ -1,4 +1,4 @@
-"""Notices of registration: the defaults of a query, and the query with its defaults written out."""
+"""Notices of DDL statements: the defaults of a query, and the query with its defaults written out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.plan_parts import plan, register
 
 
 def expanded(sql: str) -> list[str]:
-    """The queries in the notices."""
+    """The queries with their defaults in the notices."""
     _, result = register(sql)
     return [notice.removeprefix("expanded: ") for notice in result.notices if notice.startswith("expanded: ")]
 

@@ -1,4 +1,4 @@
-"""Placement: a query goes to the least loaded fragment, by measurements and by weights."""
+"""Placement: a query goes to the fragment with the least load, by measurements and weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;
 
 
 class Measured(FakeEnvironment):
-    """An environment with fragments of given utilization."""
+    """An environment with fragments of the given utilization."""
 
     def __init__(self, **busy: float) -> None:
         super().__init__({topic: {0: 0} for topic in "tu"})
@@ -24,7 +24,7 @@ class Measured(FakeEnvironment):
 
 
 def dealt(facts: Measured, *queries: str, before: Catalog | None = None) -> tuple[Catalog, list[str]]:
-    """The fragments that queries without shared operators are placed on, registered one after another."""
+    """Creates queries without shared operators one after another; returns the catalog and their fragments."""
     known = len(before.queries()) if before else 0
     sql = ";".join(
         f"CREATE QUERY q{known + at} AS SELECT STREAMED {text} AND v <> {known + at}" for at, text in enumerate(queries)
@@ -34,8 +34,8 @@ def dealt(facts: Measured, *queries: str, before: Catalog | None = None) -> tupl
 
 
 def test_measured_load_counts_as_much_as_weights() -> None:
-    """1 : 1 by weights, 9 : 1 by measurement: 0.9 + 1 / 7 is about 0.1 + 6 / 7, so the sixth query goes to the busy
-    one."""
+    """The ratio is 1 : 1 by weights and 9 : 1 by measurement. 0.9 + 1 / 7 is about 0.1 + 6 / 7; therefore the sixth
+    query goes to the busy fragment."""
     catalog, first = dealt(Measured(f0=0, f1=0), "v FROM A WHERE v > 1", "k FROM B WHERE v > 2")
     assert sorted(first) == ["0", "1"]
     more = [f"v FROM A WHERE v > {at} AND k LIKE 'x{at}%'" for at in range(3, 9)]

@@ -1,4 +1,4 @@
-"""CREATE AGGREGATE … LANGUAGE PYTHON: over relations, streams and windows; versions; what fails and what is refused."""
+"""CREATE AGGREGATE … LANGUAGE PYTHON: over relations, streams and windows; versions; failures and refusals."""
 
 from __future__ import annotations
 

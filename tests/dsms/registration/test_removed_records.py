@@ -1,4 +1,4 @@
-"""Sources whose first records were removed: what a new query begins with, and what is refused."""
+"""Sources whose first records were removed: where a new query begins, and which statements are refused."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_home_of_a_source_reads_it_for_dead_letters_from_where_its_readers_b
 
 
 def test_plans_that_read_all_keep_the_names_that_they_had() -> None:
-    """The field was added in version 0.2: stored names of families and view matching were made without it."""
+    """The field was added in version 0.2: stored names of families and of view matching were computed without it."""
     source = properties.sources(plan_fragment(after(SQL), 1).queries[query(after(SQL), "Whole").id].node)[0]
     scan = logical.StreamScan(source, "A", ())
     assert fingerprint(scan) != fingerprint(logical.StreamScan(source, "A", (), first=((0, 9),)))

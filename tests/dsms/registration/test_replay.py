@@ -1,4 +1,4 @@
-"""REPLAY DEAD LETTERS: which letters it means and what their records then say."""
+"""REPLAY DEAD LETTERS: which dead letters it chooses, and the records that it writes."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_a_letter_without_a_value_is_named(rest: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        (" WHERE value", "line 1, column 32: WHERE is VARCHAR, not BOOLEAN"),
-        (" SET value = partition", "SET value is INTEGER, not VARCHAR"),
+        (" WHERE value", "line 1, column 32: WHERE has type VARCHAR, but needs BOOLEAN"),
+        (" SET value = partition", "SET value has type INTEGER, but needs VARCHAR"),
         (" SET reason = 'x'", "only the value of a record can be set"),
         (" WHERE other = 1", 'column "other" not found'),
         (" WHERE offset IN (SELECT 1)", "WHERE has a subquery"),

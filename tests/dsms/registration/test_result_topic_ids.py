@@ -1,4 +1,5 @@
-"""A query knows its topic by Kafka's id, and that its records are marked, whatever statement made it or changed it."""
+"""The catalog stores the Kafka id of a query's topic, and that its records name their writer, for each statement that
+creates or changes a query."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SKIP RECORD: which record of a source is skipped, as a decision over the catalog and the positions of queries."""
+"""SKIP RECORD: which record of a source is skipped, as a function of the catalog and the positions of queries."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_one_at_a_time_and_none_twice(catalog: Catalog) -> None:
     [
         ([], "no running query reads source"),
         ([7, 8], "record t/0/7 has already been read; queries continue at offset 8"),
-        ([6], "record t/0/7 is not the next record of a query; offset 6 is"),
+        ([6], "record t/0/7 is not the next record of a query; the next offset is 6"),
         ([7, 3], None),
     ],
 )

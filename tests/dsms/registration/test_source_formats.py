@@ -1,4 +1,4 @@
-"""Formats that only sources have, and what a format says of the operation of its records."""
+"""Formats for sources only, and how a format determines the operation of a record."""
 
 from __future__ import annotations
 

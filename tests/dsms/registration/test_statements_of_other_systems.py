@@ -1,4 +1,4 @@
-"""Statements as people from other systems write them."""
+"""Statements in the syntax of other systems."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_index_does_nothing_and_says_so(session: LocalSession) -> None:
     for text in ("CREATE INDEX i ON T (a)", "CREATE UNIQUE INDEX IF NOT EXISTS i ON T (a)", "DROP INDEX i"):
         (result,) = session.run(text)
         assert result.message == "nothing was done"
-        assert "no index is needed" in result.notices[0]
+        assert "no index was created" in result.notices[0]
 
 
 def test_a_view_need_not_be_refreshed(session: LocalSession) -> None:
@@ -71,7 +71,7 @@ def test_if_not_exists_creates_once(session: LocalSession, text: str) -> None:
 
 def test_if_not_exists_takes_the_name_of_another_kind_as_there(session: LocalSession) -> None:
     assert (
-        'table "T" exists already' in session.run("CREATE STREAMED VIEW IF NOT EXISTS T AS SELECT k FROM S")[0].message
+        'table "T" already exists' in session.run("CREATE STREAMED VIEW IF NOT EXISTS T AS SELECT k FROM S")[0].message
     )
 
 

@@ -1,4 +1,5 @@
-"""A query answered from one that contains it gives the same results as alone (SyncSQL section 5, examples 17 to 19)."""
+"""A query that is computed from a query that contains it gives the same results as alone (SyncSQL, section 5, examples
+17 to 19)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ GROUPS = (
 )
 RANKED = "SELECT k, n, i, RANK() OVER (PARTITION BY k ORDER BY n) AS r FROM A"
 KEYED = "SELECT k, v FROM S WHERE k IN (SELECT k FROM A)"
-#: A running query, and one that is answered from it.
+#: A running query, and a query that is computed from it.
 MATCHED = {
     "example 17": ("SELECT k, v FROM R[Sync2](S)", "SELECT k, v FROM R[Sync4](S)"),
     "example 18": (
@@ -131,7 +132,7 @@ NOT_MATCHED = {
 
 
 def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None = None) -> dict[str, list]:
-    """The results of both queries while they existed; records of the same instant are ordered by value."""
+    """The results of both queries while they existed. Records with the same instant are sorted by value."""
     session.execute(SETTING)
     changes = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
     return {name: [_by_instant(changes), dead] for name, (changes, dead) in changes.items()}

@@ -1,4 +1,4 @@
-"""AHEAD: a record far in the future is refused by itself, so it silences no source."""
+"""AHEAD: a record far in the future is refused, so that it does not make later records of its source late."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86_400_000
 
 
 def session(clauses: str, columns: str = "k INT") -> LocalSession:
-    """A session at an instant of the clock, with a view of one source."""
+    """A session with a fixed clock and a view of one source."""
     session = LocalSession()
     session.now = lambda: NOW
     session.execute(f"REGISTER SOURCE T ({columns}) FROM t {clauses}; CREATE STREAM S OVER T KEY NULL;"
@@ -26,7 +26,7 @@ def session(clauses: str, columns: str = "k INT") -> LocalSession:
 
 
 def kept(session: LocalSession, instants: list[object], column: str = "ts") -> list[int]:
-    """The numbers of the records that are not refused."""
+    """Pushes records with these instants; returns the numbers of those that are not refused."""
     session.push("T", [{"k": number, column: instant} for number, instant in enumerate(instants)])
     session.idle("T")
     return [row["k"] for _, row, _ in session.changes("V")]
@@ -83,8 +83,8 @@ def log_of(instants: list[int], timestamps: list[int]) -> list[Message]:
 
 @pytest.mark.parametrize("limits", [[1], [2], [100]])
 def test_batches_do_not_matter_and_registering_again_is_a_way_back(limits: list[int]) -> None:
-    """T reads the topic without a bound and is silenced; T2 reads the same log with it. A timestamp that is no time of
-    a clock bounds nothing."""
+    """T reads the topic without a bound, so that later records are late; T2 reads the same log with a bound. A
+    timestamp that is not a clock time bounds nothing."""
     sql = """
         REGISTER SOURCE T (k INT) FROM t AHEAD ANY; CREATE STREAM S OVER T KEY NULL;
         REGISTER SOURCE T2 (k INT) FROM t AHEAD 1 HOUR; CREATE STREAM S2 OVER T2 KEY NULL;

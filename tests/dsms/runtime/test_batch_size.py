@@ -1,4 +1,4 @@
-"""The size of batches follows the time they take, within bounds."""
+"""The size of batches adapts to the time that they take, within bounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_batch_that_was_not_full_says_nothing() -> None:
 
 
 def test_what_lags_takes_longer_batches_and_learns_from_them() -> None:
-    """At 1 000 records a second and half a second for each batch, those of three seconds hold 2 500."""
+    """At 1 000 records a second and a fixed half second for each batch, a batch of three seconds has 2 500 records."""
     pace = BatchSize(1_000, 1, 10**6, 1.0, 3.0)
     assert pace.behind_records == 1_000
     for _ in range(20):

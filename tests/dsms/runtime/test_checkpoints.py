@@ -1,4 +1,4 @@
-"""Which checkpoint is used, which are kept, and what is copied: over a store in a directory."""
+"""Which checkpoint is used, which ones are kept, and what is copied, with a store in a directory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_checkpoint_of_other_logs_does_not(logs: Logs, published: Published, t
 
 
 def test_what_a_dropped_or_replaced_query_had_published_does_not_matter() -> None:
-    """Its record in the progress log is that of the query that writes its topic now."""
+    """The progress log has a record of the query that writes the topic now."""
     assert misfit(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, Needs(["o5"], ["o1"])) is None
 
 
@@ -103,7 +103,7 @@ def test_state_of_another_version_does_not_fit() -> None:
 
 
 def test_the_one_after_which_least_is_read_comes_first_whatever_its_epoch() -> None:
-    """Epochs begin anew where Redis was lost, and a rebuild makes a newer checkpoint with less in it."""
+    """Epoch numbers start again after Redis was lost, and a rebuild writes a newer checkpoint with less content."""
     full = made(manifest(90, epoch=500), checkpoint_id(1, 500))
     rebuilt = made(manifest(20, epoch=3), checkpoint_id(2, 3))
     again = made(manifest(90, epoch=9), checkpoint_id(2, 9))
@@ -145,7 +145,7 @@ def store(tmp_path: Path) -> CheckpointStore:
 
 
 def with_runs(store: CheckpointStore, number: int, **runs: bytes) -> Checkpoint:
-    """A checkpoint whose runs are copied, unless an earlier one has them."""
+    """Writes a checkpoint; copies its runs, unless an earlier checkpoint has them."""
     there = store.copied(store.find().checkpoints)
     copies = {run: there.get(run) or store.copy_run(run, [body]) for run, body in runs.items()}
     catalog = store.copy_catalog(b"catalog")

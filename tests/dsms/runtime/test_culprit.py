@@ -1,4 +1,4 @@
-"""The search for the query that ends the workers: it ends, finds the culprits, and blames nobody else."""
+"""The search for queries that end the workers: it terminates, finds all culprits, and fails no other query."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ REASON = "no memory"
 
 
 class Workers:
-    """Workers that die of some queries alone, and of as many others together as they have not the memory for."""
+    """Workers that die if a culprit runs, or if more queries run together than they have memory for."""
 
     def __init__(self, queries: tuple[str, ...], culprits: set[str], most: int = 1_000) -> None:
         self.queries, self.culprits, self.most = queries, culprits, most
         self.search, self.now, self.trials = Search(), 0.0, 0
 
     def run(self) -> bool:
-        """Whether all queries that have not failed run together, after at most one search more."""
+        """Completes the current search, if any; returns whether all queries that have not failed run together then."""
         while (trial := self.search.trial) is not None:
             self._ends(trial.queries, trial.smaller)
         running = tuple(query for query in self.queries if query not in self.search.failed)
@@ -28,7 +28,7 @@ class Workers:
 
     def _ends(self, running: tuple[str, ...], smaller: int) -> bool:
         self.now, self.trials = self.now + 1, self.trials + 1
-        self.search = msgspec.json.decode(msgspec.json.encode(self.search), type=Search)  # as it is stored
+        self.search = msgspec.json.decode(msgspec.json.encode(self.search), type=Search)  # as it is stored and read
         dies = bool(self.culprits & set(running)) or len(running) > self.most << smaller
         if dies:
             self.search = self.search.died(running, self.now, REASON)
@@ -46,7 +46,7 @@ def test_any_culprits_are_found_in_bounded_trials_and_nobody_else_fails(
     while not workers.run():
         assert set(workers.search.failed) <= culprits
     assert workers.search.failed == dict.fromkeys(culprits, REASON)
-    # a death, and two parts at each step
+    # the first death, and for each culprit two parts at each step
     assert workers.trials <= 1 + len(culprits) * (1 + 2 * len(queries).bit_length())
     assert workers.search.smaller == 0
 

@@ -1,4 +1,4 @@
-"""Internal logs that have lost records: who stops, and who does not need them."""
+"""Internal logs that have lost records: which queries stop, and which do not need the lost records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SQL = """
 
 
 def revision(offset: int, frontier: int, *, idle: str = "AFTER 1 SECOND", options: str = "") -> Revision:
-    """One query, V, whose lane stands at an offset of the only partition, with its frontier."""
+    """A revision with one query, V, whose lane is at an offset of the only partition and at a frontier."""
     catalog, _ = apply_all(SQL.format(idle=idle, options=options), environment=FakeEnvironment({"t": {0: 0}}))
     plan = plan_fragment(catalog, 1)
     (query,) = plan.queries

@@ -1,4 +1,4 @@
-"""A defect of a decoder is a dead letter of the record that shows it, one of an operator the failure of its query."""
+"""A record that triggers a defect in a decoder becomes a dead letter; a defect in an operator fails its query."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POISON = {b"poison %d" % at: error for at, error in enumerate(DEFECTS)}
 
 
 class Defective:
-    """Decodes JSON, and has a defect that certain records show."""
+    """A JSON decoder with a defect that certain records trigger."""
 
     def decode(self, values):
         for value in values:
@@ -58,7 +58,7 @@ BEATS = st.lists(st.builds(Heartbeat, st.integers(0, 30), st.integers(0, 20)), m
 
 @given(st.lists(VALUES, max_size=30), BEATS)
 def test_records_that_show_a_defect_are_dead_letters_and_disturb_no_other_record(values, beats) -> None:
-    """As if the record were no JSON, which refuses it in the usual way."""
+    """The outcome is the same as if the record were invalid JSON, which is refused in the usual way."""
     beats = sorted(beats, key=lambda beat: beat.offset)
     found = admitted(values, beats)
     expected = admitted([b"{" if value in POISON else value for value in values], beats)
@@ -79,7 +79,7 @@ def test_a_failure_that_is_not_the_records_is_no_dead_letter(error) -> None:
 
 
 def test_rows_that_cannot_be_routed_are_the_failure_of_their_vertex(monkeypatch) -> None:
-    """No type is known whose rows cannot be hashed, so the defect is put in."""
+    """The test injects the defect: no type is known whose rows cannot be hashed."""
 
     def defective(*_):
         raise PanicException("not hashable")

@@ -1,4 +1,4 @@
-"""The executor without services: results are a function of the logs, whatever epochs, targets and crashes."""
+"""The executor without services: results are a function of the logs, for all epochs, targets and crashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CREATE QUERY Since AS SELECT k, TS AS since FROM R(Hot);
 CREATE QUERY Bag AS SELECT v FROM R(S);
 CREATE QUERY Every AS SELECT v, 6 / v AS q FROM R(A);
 CREATE QUERY Hot0 AS SELECT k, v FROM R(S) WHERE v > 0; CREATE QUERY Hot2 AS SELECT k, v FROM R(S) WHERE v > 2;"""
-#: Hot2 to Hot4 run as one, and so do Faulty1 and Faulty0.
+#: Hot2 to Hot4 are a family, and so are Faulty1 and Faulty0.
 MORE = """CREATE QUERY Hot3 AS SELECT k, v FROM R(S) WHERE v > -1;
 CREATE QUERY Hot4 AS SELECT k, v FROM R(S) WHERE v > -2;
 CREATE QUERY Faulty3 AS SELECT v, 6 / v AS q FROM R(A) WHERE v < 3;
@@ -51,7 +51,8 @@ def world_of(logs) -> tuple[World, object]:
 
 
 def run_with(logs, targets, limits, crash_at=None, then=None, schedule=None) -> World:
-    """More queries exist from epoch `then` on; `schedule` says which stages wait."""
+    """Runs the queries over the logs. From epoch `then` on, there are more queries; `schedule` says which stages
+    wait."""
     world, catalog = world_of(logs)
     more = None if then is None else (then, apply_all(MORE, catalog)[0])
     return run(world, catalog, targets, limits, crash_at, more, schedule=schedule)
@@ -103,8 +104,8 @@ def test_queries_that_differ_in_constants_run_as_one() -> None:
 
 @given(LOGS)
 def test_published_results_fold_to_the_relation_of_the_closed_instants(logs) -> None:
-    """The oracle: late records are dropped per partition; the last record of each key by (instant, partition, offset)
-    counts; only instants below the least frontier are compared."""
+    """The oracle drops late records per partition and takes the last record of each key by (instant, partition,
+    offset). Only instants below the least frontier are compared."""
     world = run_with(logs, 2, [4])
     frontier = min((max((r[2] for r in log if r[3] != "bad"), default=-(10**9)) - 2) for log in logs)
     last: dict = {}

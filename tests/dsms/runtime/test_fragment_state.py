@@ -1,4 +1,4 @@
-"""The state of a fragment as a function of its events: what runs next, and which instructions follow."""
+"""The state of a fragment as a function of its events: what runs next, and the instructions that follow."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def after(state: FragmentState, *events: Event) -> tuple[FragmentState, list[Ins
 
 
 def computed(state: FragmentState, **failures: str) -> EpochComputed:
-    """An epoch of the present revision that read a hundred records."""
+    """The event of an epoch of the present revision, which has read a hundred records."""
     records = 100
     lanes = {
         lane_id: msgspec.structs.replace(
@@ -79,7 +79,7 @@ def computed(state: FragmentState, **failures: str) -> EpochComputed:
 
 
 def batch(state: FragmentState, **failures: str) -> tuple[EpochComputed, BatchEnded]:
-    """The events of a batch of the present revision, which took a quarter of a second."""
+    """The events of a batch of the present revision, which has taken a quarter of a second."""
     event = computed(state, **failures)
     return event, BatchEnded(event.epoch, event.revision, 2.0, 2.25)
 
@@ -182,7 +182,7 @@ def test_what_is_published_is_known_when_it_is_committed() -> None:
 
 
 def test_a_query_whose_topic_refused_results_before_this_incarnation_stands_still_alone() -> None:
-    """Its lane in the manifest is that of others too."""
+    """In the manifest, its lane is also the lane of other queries."""
     first, _ = after(begun(), *batch(begun()))
     query, other = first.plan.queries
     assert len(first.revision.manifest.lanes) == 1
@@ -241,13 +241,13 @@ def test_the_status_of_a_query_says_how_far_its_next_plan_is() -> None:
         assert lanes.keys() == {current}
         return lanes[current]
 
-    assert (status(state).next_plan, status(state).next_orders) == ("ready", ((2, 1, 0),))  # nothing was read so far
+    assert (status(state).next_plan, status(state).next_orders) == ("ready", ((2, 1, 0),))  # nothing was read yet
     failed, _ = after(replace(state, failures={following: "a defect"}), PlanChanged(state.plan, 3.0))
     assert (status(failed).next_plan, status(failed).next_error, status(failed).error) == ("failed", "a defect", None)
 
 
 def test_during_a_trial_only_its_queries_run_and_the_others_go_on_with_their_state_afterwards() -> None:
-    """V and W differ in a constant, so they are a family."""
+    """V and W differ in a constant; therefore they are a family."""
     state = begun()
     state, _ = after(state, *batch(state))
     (together,) = state.revision.manifest.lanes.values()

@@ -1,4 +1,5 @@
-"""Frames that pass through files: they are read as they were written, and results do not depend on the way they go."""
+"""Frames that pass through files: they are read as they were written, and results are the same with and without
+files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a silent partition stops holding the frontier, and how far it is moved."""
+"""When a silent partition stops holding back the frontier, and how far the frontier moves then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALONE = [frozenset({SOURCE.id})]
 
 
 def due_alone(seen: SourceActivity) -> dict[int, Heartbeat]:
-    """The heartbeats of a source that one query reads by itself."""
+    """The heartbeats that are due for a source, if one query reads it without other sources."""
     return heartbeats_due({seen.source.id: seen}, [frozenset({seen.source.id})]).get(seen.source.id, {})
 
 
@@ -54,18 +54,18 @@ def test_never_and_nothing_seen() -> None:
 
 
 def source(name: str, **changed: object) -> Source:
-    """A source without slack, that is idle after two seconds."""
+    """A source without slack, which is idle after two seconds."""
     return msgspec.structs.replace(SOURCE, id=name, name=name, slack=0, **changed)
 
 
 def at(name: str, instant: int, *, silent: bool = True, **changed: object) -> SourceActivity:
-    """A source of one partition whose last record has the instant; BEGINNING: it has none."""
+    """A source with one partition, whose last record has the instant; with BEGINNING it has no record."""
     position = Position(0) if instant == BEGINNING else Position(1, instant, instant)
     return SourceActivity(source(name, **changed), {0: position}, {0: position.offset}, {0: FOREVER if silent else 0.0})
 
 
 def settled(seen: list[SourceActivity], groups: list[set[str]]) -> dict[str, int]:
-    """The frontiers once no more heartbeats are due."""
+    """The frontiers when no further heartbeats are due."""
     world = {each.source.id: each for each in seen}
     for _ in range(20):
         due = heartbeats_due(world, [frozenset(group) for group in groups])
@@ -83,7 +83,7 @@ def settled(seen: list[SourceActivity], groups: list[set[str]]) -> dict[str, int
 
 
 def test_three_silent_sources_of_one_query_pass_the_greatest_instant() -> None:
-    """Not 2001, 1001 and 1001: the rows at 2000 would never be final."""
+    """They do not stay at 2001, 1001 and 1001, where the rows at 2000 would never be final."""
     assert settled([at("L", 2000), at("R", 1000), at("Z", 5)], [{"L", "R", "Z"}]) == {"L": 2001, "R": 2001, "Z": 2001}
 
 
@@ -109,7 +109,7 @@ def test_unrelated_sources_do_not_move_each_other() -> None:
 
 
 def test_a_shared_source_holds_back_none_of_its_queries() -> None:
-    """A and B are never read together, and both are read with S: B's slowness does not hold back the query over A."""
+    """A and B are not read together, but each is read with S: the slow B does not hold back the query over A."""
     seen = [at("S", 5), at("A", 500, silent=False), at("B", 70, silent=False)]
     assert settled(seen, [{"S", "A"}, {"S", "B"}]) == {"S": 500, "A": 500, "B": 70}
     seen = [at("S", 5), at("A", 500), at("B", 70, silent=False)]
@@ -131,8 +131,9 @@ SOURCES = "ABCD"
     st.lists(st.sets(st.sampled_from(SOURCES), min_size=1), min_size=1, max_size=4),
 )
 def test_silent_sources_hold_back_no_query(drawn, groups) -> None:
-    """Any number of silent sources, and any queries: a query reaches the least instant of its sources that go on, or
-    has all of its rows if none does. No source passes what the sources that are read with it have reached."""
+    """For any silent sources and any queries: a query reaches the least instant of its sources that continue, or all of
+    its rows are final if no source continues. No source moves beyond the instants that the sources read with it have
+    reached."""
     seen = [
         at(name, BEGINNING if instant is None else instant, silent=silent)
         for name, (instant, silent) in zip(SOURCES, drawn, strict=True)

@@ -1,4 +1,5 @@
-"""A record without a value deletes the row with its key; a key without the columns of the stream's key names no row."""
+"""A record without a value deletes the row with its key. A key that lacks columns of the stream's key identifies no
+row."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ CASES = {"JSON": JSON, "DEBEZIUM": DEBEZIUM, "AVRO": AVRO, "DEBEZIUM_AVRO": AVRO
 
 
 def deletions(form: str, keys: list[bytes], columns: str) -> tuple[list[int], dict[int, str]]:
-    """The offsets of the deletions that reach a stream with these key columns, and the reasons why others do not."""
+    """The offsets of the deletions that reach a stream with these key columns, and the reasons why the others do
+    not."""
     catalog, _ = apply_all(
         f"REGISTER SOURCE T (room VARCHAR, t INT) FROM t FORMAT {form}; CREATE STREAM S OVER T KEY {columns};"
         "CREATE STREAM Log OVER T KEY NULL; CREATE VIEW V AS SELECT room, t FROM S"

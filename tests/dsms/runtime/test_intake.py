@@ -1,4 +1,4 @@
-"""Intake: what a record needs to be admitted, and the reasons of refusals."""
+"""Intake: the conditions under which a record is admitted, and the reasons of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lanes passed by file name: equal to the lanes that were filed, read once by each process, and no file is left."""
+"""Lanes that are passed by file name: they equal the stored lanes, each process reads them once, and no file is
+left."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def test_a_lane_comes_as_it_is_and_small(tmp_path: Path) -> None:
     assert (received.id, received.outputs, received.flow.keys) == (lane.id, lane.outputs, lane.flow.keys)
     assert len(pickle.dumps(files.filed(lane))) < 300 < len(pickle.dumps(lane))
     assert files.filed(lane) is files.filed(lane) and again(files.filed(other)).id == other.id
-    assert again(received) is received  # this process has read it
+    assert again(received) is received  # this process has cached it
 
 
 def test_only_what_is_wanted_stays(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
     name, filed = pickle.dumps(files.filed(lane)), weakref.ref(again(files.filed(lane)))
     files.filed(other)
     files.keep([other])
-    assert filed() is pickle.loads(name)  # a task that is late has it still
+    assert filed() is pickle.loads(name)  # a late task still has it
     again(files.filed(other))
     gc.collect()
     assert filed() is None

@@ -1,4 +1,4 @@
-"""Stages of a lane: restored state continues where it was stored, and the exchange loses nothing."""
+"""Stages of a lane: they continue from restored state, and the exchange loses no element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queries run together: where new queries begin, where they join others, and how a query that fails leaves."""
+"""Which queries run together: where new queries begin, where they join others, and how a failed query leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lanes(revision: Revision) -> list[set[str]]:
 
 
 def read(revision: Revision, offset: int) -> Manifest:
-    """The manifest after every lane has read every source up to an offset, with a run for each vertex."""
+    """The manifest after all lanes have read all sources up to an offset, with a run for each vertex."""
     moved = {
         lane_id: msgspec.structs.replace(
             lane,
@@ -48,7 +48,7 @@ def read(revision: Revision, offset: int) -> Manifest:
 
 
 def waiting(revision: Revision, offset: int) -> Manifest:
-    """The manifest after every lane has read up to an offset, before any stage has processed the elements."""
+    """The manifest after all lanes have read up to an offset, before a stage has processed the elements."""
     moved = read(revision, offset)
     lanes = {
         lane_id: msgspec.structs.replace(

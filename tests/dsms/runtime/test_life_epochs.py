@@ -48,7 +48,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 4), EVENT), max_size=6)
 
 
 class Reached(FakeEnvironment):
-    """The environment of a world in which replaced queries stand still."""
+    """The environment of a world in which replaced queries have halted."""
 
     def __init__(self, world: World) -> None:
         super().__init__({"t": {}})
@@ -61,7 +61,7 @@ class Reached(FakeEnvironment):
 
 @dataclass
 class Life:
-    """A world with its catalog, and the ids that each name has had."""
+    """A world with its catalog, and the ids that each query name has had."""
 
     world: World
     catalog: Catalog
@@ -69,7 +69,7 @@ class Life:
     history: list[Manifest] = field(default_factory=list)
     ids: dict[str, list[str]] = field(default_factory=dict)
     since: dict[str, int | None] = field(default_factory=dict)
-    #: Who left a family.
+    #: The queries that have left a family.
     left: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class Life:
                 self.since[query.id] = query.since
 
     def turn(self, limit: int, tasks: int) -> bool:
-        """Runs one epoch; gives whether there was anything to do."""
+        """Runs one epoch; returns whether there was anything to do."""
         plan = plan_fragment(self.catalog, self.targets, self.revision.plan)
         self.revision = revised(plan, stored := self.history[-1], (), self.revision)
         self._check_nothing_begins_anew(stored)
@@ -96,7 +96,7 @@ class Life:
         return bool(done.results)
 
     def _check_nothing_begins_anew(self, stored: Manifest) -> None:
-        """Whatever happens to others, a query keeps its position; only a query that leaves a family begins anew."""
+        """A query keeps its position, independently of others; only a query that leaves a family starts again."""
         before, after = places(stored), places(self.revision.manifest)
         for query in before.keys() & after.keys() - self.left:
             assert after[query] == {place: before[query].get(place, at) for place, at in after[query].items()}, query
@@ -127,7 +127,7 @@ class Life:
         self.catalog, _ = apply_all(sql, self.catalog, Reached(self.world))
 
     def log(self, name: str) -> list[tuple]:
-        """All records of a result: those of each id that its name has had, in order, partition after partition."""
+        """All records of a result: those of each id that its name has had, in order, partition by partition."""
         parts = sorted(
             {log for log in self.world.results for query in self.ids[name] if log.split("/")[0] == query},
             key=lambda log: (int(log.split("/")[0][1:]), log),
@@ -155,7 +155,7 @@ def live(logs, targets, limits, events, more: str = MINE) -> Life:
     for logs_now in (
         world.logs["t"],
         whole,
-    ):  # the last records come when all has been read and lanes are one again
+    ):  # the last records come when everything is read and lanes have merged
         world.logs["t"] = logs_now
         while life.turn(limits[number % len(limits)], 1 + number % 3):
             number += 1
@@ -171,7 +171,7 @@ def op(row: tuple) -> str:
 
 
 def relation(rows: list[tuple], at: int) -> Counter:
-    """The relation that the records up to an instant add up to."""
+    """The relation according to the records up to an instant."""
     bag: Counter = Counter()
     by_key: dict = {}
     for row in rows:
@@ -202,8 +202,8 @@ def test_statements_and_crashes_change_only_what_they_name(logs, targets, limits
 
 
 def assert_replaced(life: Life, whole: Life, name: str, ends: range, logs) -> None:
-    """The log only grows: each part ends where the next begins, and the first is unchanged. From the last replacement
-    on, the relation is that of a query that was defined so from the beginning."""
+    """Asserts that the log only grows: each part ends where the next begins, and the first part is unchanged. From the
+    last replacement on, the relation is that of a query with the new definition from the beginning."""
     select = life.catalog.find(name).select
     view = f"CREATE STREAMED VIEW V AS {life.catalog.find('V').select};"
     fresh = live(logs, 1, [1000], [], f"{view} CREATE STREAMED VIEW Fresh AS {select};" + PLACES)

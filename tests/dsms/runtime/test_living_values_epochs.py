@@ -1,5 +1,5 @@
-"""CONSTRAINT CLUSTERED BY and REFERENCES in the executor's code: the records are those of the query without them over
-what is admitted, for any targets, epochs, crashes and turns, though a value comes in any partition."""
+"""CONSTRAINT CLUSTERED BY and REFERENCES in the executor's code: the published records are those of the query without
+constraints over the admitted records, for any targets, epochs, crashes and turns. A value may come in any partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tests.support.constrained_runs import SETTINGS, SLACK, Rows, run_view
 
 K, KR = 5, 7
-#: The second one, which nothing breaks, puts stages between what keeps the first and what forgets by it.
+#: Constraints by source. No record breaks the second one of `a`: it adds stages between the operator that checks the
+#: first one and the operators that drop state because of it.
 PROMISES = {
     "a": f"CONSTRAINT CLUSTERED BY c WITHIN {K}, CLUSTERED BY v WITHIN 1000",
     "b": f"CONSTRAINT c REFERENCES A (c) WITHIN {KR}",
@@ -26,7 +27,7 @@ QUERIES = {
 
 
 def rows(seed: int, lag: int) -> list[Rows]:
-    """For each partition (instant, c, v) in log order; some values come very late, or are not referenced."""
+    """The records (instant, c, v) of each partition in log order. Some values come very late or are not referenced."""
     draw = random.Random(seed)
     return [
         [
@@ -51,7 +52,7 @@ def in_time(part: Rows) -> list[bool]:
 
 
 def admitted(logs: dict[str, list[Rows]]) -> dict[str, list[Rows]]:
-    """The records that are in time and keep the constraints, decided one by one in the order of instants."""
+    """The records that are in time and satisfy the constraints, decided one by one in the order of instants."""
     placed = {
         topic: sorted(
             (row[0], part, at, *row[1:])
@@ -86,7 +87,7 @@ def all_rows(seed: int) -> dict[str, list[Rows]]:
 
 @cache
 def told(query: str, seed: int, bound: bool, how: tuple) -> tuple[dict, int]:
-    """The records of a view, and how many dead letters there are."""
+    """The published records of a view, and the number of dead letters."""
     logs = all_rows(seed) if bound else admitted(all_rows(seed))
     return run_view(query, logs, PROMISES if bound else {}, how)
 

@@ -1,5 +1,5 @@
-"""The log law in the executor's code for as-of joins, band joins and EMIT FINAL: the records do not depend on targets,
-epochs and crashes."""
+"""The log law in the executor's code for as-of joins, band joins and EMIT FINAL: the published records do not depend on
+targets, epochs and crashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ RUNS = [(1, [1], None), (2, [3], 2), (3, [7, 1], 1), (2, [1, 4], 0)]
 
 
 def log(topic: str, seed: int) -> dict[int, list[Message]]:
-    """Two partitions of records nearly in the order of their instants; the last record of each is far in the future."""
+    """Two partitions of records that are almost in the order of their instants. The last record of each is far in the
+    future."""
     draw, parts = random.Random(seed), {}
     for part in range(2):
         instants = [max(0, at // 2 + draw.randrange(-1, 2)) for at in range(24)]

@@ -1,4 +1,4 @@
-"""Every lane reads every offset of every partition exactly once, whatever the batch sizes."""
+"""Each lane reads each offset of each partition exactly once, for all batch sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def beats_of(drawn) -> dict:
 
 @given(ENDS, st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(0, 40), BEATS)
 def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, drawn) -> None:
-    """One lane starts `ahead` offsets later than the other, as a lane that was registered later does."""
+    """One lane is `ahead` offsets further than the other, like a lane that began earlier."""
     beats = {
         place: [beat for beat in listed if beat.offset <= ends[place[1]]] for place, listed in beats_of(drawn).items()
     }
@@ -93,7 +93,8 @@ def test_what_several_lanes_read_waits_once(ends, ahead) -> None:
 
 
 def test_a_range_that_was_cut_is_read_again_from_where_it_was_cut() -> None:
-    """A record at offset 4 waits; the heartbeat at 3 was taken, the one at 5 was not, whatever the document says."""
+    """A record at offset 4 waits. The heartbeat at 3 was taken and the one at 5 was not, although Spark's offset
+    document includes both."""
     place, lane = (SOURCE, 0), LANES[0]
     beats = {place: [Heartbeat(3, 30), Heartbeat(5, 50)]}
     start = next_offsets(1, {lane: {place: Position(0)}}, {place: 9}, beats, 100)

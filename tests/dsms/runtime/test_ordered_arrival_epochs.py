@@ -1,5 +1,6 @@
-"""CONSTRAINT ORDERED BY in the executor's code: the records are those of the query without it over what is admitted,
-for any targets, epochs, crashes and turns; a partition that lags keeps what it may still ask for."""
+"""CONSTRAINT ORDERED BY in the executor's code: the published records are those of the query without the constraint
+over the admitted records, for any targets, epochs, crashes and turns. Rows that a lagging partition may still need are
+kept."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ QUERIES = [
 
 
 def rows(seed: int, lags: tuple[int, int]) -> list[Rows]:
-    """For each partition (instant, c, v) in log order; one partition lags behind the other in `c`."""
+    """The records (instant, c, v) of each partition in log order. One partition lags behind the other in `c`."""
     draw = random.Random(seed)
     return [
         [
@@ -39,7 +40,7 @@ def rows(seed: int, lags: tuple[int, int]) -> list[Rows]:
 
 
 def admitted(part: Rows) -> Rows:
-    """The records that are in time and keep the constraint, decided one by one."""
+    """The records that are in time and satisfy the constraint, decided one by one."""
     high, latest, kept = -(10**9), -(10**9), []
     for instant, c, v in part:
         if c < high - K:
@@ -53,7 +54,7 @@ def admitted(part: Rows) -> Rows:
 
 @cache
 def told(query: str, seed: int, constraint: str, how: tuple) -> tuple[dict, int]:
-    """The records of a view, and how many dead letters there are."""
+    """The published records of a view, and the number of dead letters."""
     logs = {"a": rows(seed, (0, 8)), "b": rows(seed + 50, (4, 0))}
     if not constraint:
         logs = {topic: [admitted(part) for part in parts] for topic, parts in logs.items()}

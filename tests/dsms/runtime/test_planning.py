@@ -18,7 +18,7 @@ SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL; CREATE
 
 
 def test_a_planner_that_was_closed_makes_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log would fence the next owner of the fragment, which has started already."""
+    """Creating a log would fence the next owner of the fragment, which has already started."""
     revision = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
     positions = {lane: lane_manifest.places for lane, lane_manifest in revision.manifest.lanes.items()}
     control = PlannerInput(

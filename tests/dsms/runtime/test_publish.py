@@ -51,7 +51,7 @@ CHANGES = pl.DataFrame(
 
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
-    """The records of one result, all pieces put together."""
+    """The records of one result, with all pieces concatenated."""
     parts = [
         columns.rows()
         for columns in result_records(UnpublishedChanges(encode_changes(output, changes), {None: output}))
@@ -135,7 +135,7 @@ def test_records_of_a_marked_result_name_the_cluster_and_no_executor(outputs) ->
 
 
 class FullQueue:
-    """A producer whose queue holds `room` records until it is polled."""
+    """A producer whose queue has room for `room` records until it is polled."""
 
     def __init__(self, room: int) -> None:
         self.room, self.held, self.produced = room, 0, []
@@ -193,7 +193,7 @@ def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
 
 
 def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
-    """A tombstone ends what the records of its key said; that of one partition leaves those of the others."""
+    """A tombstone ends the progress of its key. The tombstone of one partition does not affect the others."""
     says = b'{"query": "o3", "frontier": 42, "epoch": 7}'
     entries = [read_entry(Entry(key, says, 0, 0)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
     gone = [read_entry(Entry(key, None, 0, 1)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]

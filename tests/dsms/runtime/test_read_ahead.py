@@ -1,4 +1,4 @@
-"""Reading ahead: what the source stage has sent decides the next batch, unless something may change it."""
+"""Reading ahead: the messages of the source stage determine the next batch, unless something may change it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def begun() -> tuple[Revision, PlannerInput]:
 
 
 def sent(planned: PlannerInput, *messages: Message) -> list[Envelope]:
-    """The messages as the source stage sends them to the driver."""
+    """The messages in the form in which the source stage sends them to the driver."""
     (lane,) = planned.lanes
     return [Envelope(0, 0, planned.revision, lane, message) for message in messages]
 
@@ -89,7 +89,7 @@ def test_a_batch_that_was_planned_ahead_holds_while_lanes_and_positions_are_the_
 
 
 def test_a_batch_that_was_read_in_vain_is_read_again() -> None:
-    """Spark's document is at the end of what was read; the positions are where it began."""
+    """Spark's offset document is at the end of the batch that was read, the positions are at its beginning."""
     _, planned = begun()
     (lane,) = planned.lanes
     ends = dict.fromkeys(planned.positions[lane], ENDS)

@@ -1,4 +1,4 @@
-"""Arrivals made of Kafka messages."""
+"""Arrivals that are created from Kafka messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_empty_and_missing_values_are_no_heartbeats() -> None:
 
 @pytest.mark.parametrize("form", ["JSON", "CSV", "DEBEZIUM"])
 def test_a_record_that_says_nothing_is_a_dead_letter(form: str) -> None:
-    """Of a line of CSV the key has no form of its own; read as a line it would delete another row."""
+    """With CSV, the key has no format. If it were read as a line, it would delete another row."""
     source = _source(f"FORMAT {form}")
     key = b"7" if form == "CSV" else None
     messages = [_message(0, None, key=key), _message(1, None, key=None)]
@@ -95,7 +95,7 @@ def test_a_header_without_an_instant_is_refused_with_its_reason(header: bytes, r
 
 
 def test_records_of_others_in_the_log_of_a_table_are_dead_letters() -> None:
-    """Their promises say nothing."""
+    """Promises of other writers are ignored."""
     source = msgspec.structs.replace(_source("TIMESTAMP BY x TAGGED NONE"), marked_by="main")
     ours, other = [("dsms-by", b"main/tables-1")], [("dsms-by", b"other/tables-1")]
     rows = [_message(at, b'{"k": %d, "x": %d}' % (at, at), headers=by) for at, by in enumerate((ours, None, other))]
@@ -109,7 +109,7 @@ def test_records_of_others_in_the_log_of_a_table_are_dead_letters() -> None:
 
 
 def test_what_is_refused_in_any_case_is_refused_once_where_a_decoder_is_defective() -> None:
-    """Its records are halved until the one is found that the decoder cannot read."""
+    """The batch is halved until the record is found that the decoder cannot read."""
     source = msgspec.structs.replace(_source("TIMESTAMP BY x TAGGED NONE"), marked_by="main")
     ours = [("dsms-by", b"main/tables-1")]
     heads = [ours, None, ours, ours, None, ours, ours]

@@ -1,4 +1,4 @@
-"""Results as they leave a target stage: a result that cannot be written fails only its query."""
+"""Result messages of a target stage: a result that cannot be written fails only its query."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SQL = """REGISTER SOURCE T (k INT, s TEXT) FROM t; CREATE STREAM S OVER T KEY NU
     CREATE STREAMED VIEW Long AS SELECT k, s FROM S;
     CREATE STREAMED VIEW Lengths AS SELECT k, MAX(LENGTH(s)) AS n FROM S GROUP BY k"""
 MOST = 5_000
-#: What stands around the text in {"k":0,"s":""}.
+#: The number of characters around the text in {"k":0,"s":""}.
 AROUND = 14
 
 
 def ran(piece: int, *lengths: int, most_to_driver: int | None = None) -> tuple[dict[str, str], dict[str, int]]:
-    """Runs views over records with texts of these lengths, of which `piece` at a time are encoded; gives the reasons of
-    the views that failed, and how many records the others have."""
+    """Runs views over records with texts of these lengths, and encodes `piece` records at a time. Returns the reasons
+    of the failed views, and the number of records of the others."""
     log = [message(at, "x" * length) for at, length in enumerate(lengths)]
     catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     revision = start(catalog, 1)
@@ -61,7 +61,8 @@ def test_a_row_that_is_too_large_fails_its_query_alone(piece: int) -> None:
 
 @pieces
 def test_more_than_the_driver_takes_of_a_task_ends_the_task(piece: int) -> None:
-    """The results of all views of a target count together. Whose they are is found out as with a worker that dies."""
+    """The limit is for the results of all views of a target together. The search for the culprit is the same as after
+    the death of a worker."""
     lengths = [1_000] * 20
     assert ran(piece, *lengths, most_to_driver=40_000)[0] == {}
     with pytest.raises(MemoryError, match="a task sends more than the 10,000 bytes that the driver accepts from it"):

@@ -1,5 +1,5 @@
-"""Results are the same under every limit of state in Redis, whatever crashes and whichever disk is lost or damaged, and
-the limit holds at every moment: the executor's pieces over a real Redis."""
+"""The executor's parts over a real Redis: results are the same under every limit of state in Redis, after crashes and
+the loss or damage of disks, and the limit is never exceeded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SQL = """REGISTER SOURCE S (k BIGINT, v BIGINT) FROM t TAGGED NONE; CREATE STREA
 CREATE QUERY Q AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k;
 CREATE QUERY J AS SELECT A.k, A.v, B.v AS w FROM T A JOIN T B ON A.k = B.k WHERE A.v < B.v"""
 CATALOG, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
-#: The state of J's join is its own, and so are the groups of Q.
+#: The catalog with limits for the state that J and Q do not share: J's join and Q's groups.
 LIMITED, _ = apply_all("ALTER QUERY J SET (state_memory = '4 KB'); ALTER QUERY Q SET (state_memory = 0)", CATALOG)
 FRAGMENT = "0"
 _numbers = count()
@@ -56,7 +56,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Fragment:
-    """A fragment that commits as an executor does; its manifest is the one stored in Redis."""
+    """A fragment that commits like an executor. Its manifest is the one stored in Redis."""
 
     world: World
     client: redis.Redis
@@ -64,7 +64,7 @@ class Fragment:
     catalog: object
     targets: int
     cluster: str = field(default_factory=lambda: f"limits{next(_numbers)}")
-    #: What was there before: a smaller limit holds from the next commit on.
+    #: The bytes in Redis before: a smaller limit takes effect with the next commit.
     most: int = 0
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Fragment:
         return RunStore(self.client, self.cluster, FRAGMENT, self.directory, limit)
 
     def turn(self, limit: int | None, event: str, records: int) -> bool:
-        """Runs one epoch and the event after it; gives whether anything was left to do."""
+        """Runs one epoch and the event after it; returns whether anything was left to do."""
         store = self.store(limit)
         self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
         try:
@@ -169,11 +169,11 @@ def test_results_are_the_same_under_every_limit(
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_cache, "flush_to_disk", lambda _: None)  # no power is lost here
+        patch.setattr(run_cache, "flush_to_disk", lambda _: None)  # there is no power failure in this test
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
         finished(fragment, events, records)
     names = {query.id: query.name for query in fragment.catalog.running()}  # type: ignore[attr-defined]
-    final = rows[:-1]  # the instant of the last record is still open
+    final = rows[:-1]  # the instant of the last record is not final
     counts = Counter(k for k, _ in final)
     expected = {k: (k, n, max(v for other, v in final if other == k)) for k, n in counts.items()}
     groups: dict[int, tuple[int, int, int]] = {}

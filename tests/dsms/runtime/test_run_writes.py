@@ -1,4 +1,4 @@
-"""Runs are written while a target goes on; a task ends only when all runs are stored, and fails if a write fails."""
+"""Runs are written while a target continues. A task ends only when all runs are stored, and fails if a write fails."""
 
 from __future__ import annotations
 

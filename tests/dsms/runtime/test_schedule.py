@@ -1,4 +1,5 @@
-"""What the next batch does: results are the same under every policy, and each policy serves in its own order."""
+"""The decision about the next batch: results are the same under every policy, and each policy serves in its own
+order."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ LANE = "o3"
 
 
 def run(world: World, catalog: object, targets: int, policy: str, budget_s: float, records: int) -> int:
-    """Processes the whole logs under a policy; gives after how many epochs elements were waiting."""
+    """Processes all logs under a policy; returns the number of epochs after which elements were waiting."""
     revision, schedule, waited = start(catalog, targets), Schedule(parse_policy(policy)), 0
     for at in range(2_000):
         lanes = running_lanes(revision, ())
@@ -70,7 +71,8 @@ def revision(segments: tuple[int, ...] = ()) -> Revision:
 
 
 def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: float = 10.0) -> Schedule:
-    """Records of 100 bytes, of which a tenth is left after the first stage; costs are by byte."""
+    """A schedule with measurements: records of 100 bytes, a tenth of which is left after the first stage; costs are per
+    byte."""
     measured = Measured(0.0, 0.0)
     first = measured.after(0.0, 0, Work((100_000,), 10_000, round(first_us * 1e8), bytes_in=1_000))
     second = measured.after(0.0, 0, Work((10_000,), 0, round(second_us * 1e7)))
@@ -87,25 +89,25 @@ def test_under_fifo_all_goes_all_the_way_through() -> None:
 
 
 def test_what_a_batch_can_hold_goes_all_the_way_through() -> None:
-    """2 000 records: 0.2 s to read, 20 000 bytes and 0.2 s after that."""
+    """2 000 records need 0.2 s to read; then 20 000 bytes are left, which need 0.2 s."""
     decision = decided(schedule("chain", 2_000), revision())
     assert (decision.takes, decision.reads) == ({}, {LANE})
 
 
 def test_a_batch_reads_no_more_than_can_go_all_the_way_through() -> None:
-    """A record takes 100 µs to read, and its ten bytes 100 µs after that."""
+    """A record needs 100 µs to read, and its ten bytes need 100 µs after that."""
     assert decided(schedule("chain"), revision()).records == pytest.approx(5_000, abs=1)
 
 
 def test_chain_reads_first_and_lets_the_rest_wait() -> None:
-    """The first stage frees 90 bytes in 100 µs, the second ten."""
+    """The first stage frees 90 bytes in 100 µs, the second stage ten bytes."""
     decision = decided(schedule("chain", 50_000), revision())
     assert (decision.takes, decision.reads) == ({LANE: {1: 0}}, {LANE})
     assert decision.records == pytest.approx(10_000, abs=1)
 
 
 def test_chain_works_on_what_waits_where_that_frees_more() -> None:
-    """Here a byte takes 0.5 µs in the second stage, 100 000 bytes 0.05 s; a batch of 0.04 s is spent on them."""
+    """Here a byte needs 0.5 µs in the second stage, and 100 000 bytes 0.05 s. A batch of 0.04 s is spent on them."""
     cheap = schedule("chain", 10**6, first_us=100.0, second_us=0.5)
     decision = decided(cheap, revision((50_000, 50_000)), 0.04)
     assert (decision.takes, decision.reads) == ({LANE: {1: 1}}, frozenset())
@@ -128,7 +130,7 @@ def test_round_robin_turns() -> None:
 
 
 def test_round_robin_reads_no_more_than_every_other_time_while_something_waits() -> None:
-    """No batch has the time for both."""
+    """No batch has enough time for reading and for waiting elements."""
     world, catalog = world_of([[("a", number % 3, number, None) for number in range(40)]])
     scheduler, at_once = Schedule(parse_policy("round_robin")), 4
     current, turns, left = start(catalog, 1), [], True

@@ -1,4 +1,4 @@
-"""Queries that several fragments run together give the records of one fragment: the same ones in the same order."""
+"""Queries that several fragments run together publish the records of one fragment, in the same order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUERIES = (
     "SELECT STREAMED DISTINCT k FROM A UNION SELECT k FROM B",
     "SELECT STREAMED k, v, r FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM A) WHERE r < 3",
 )  # fmt: skip
-#: Those without rows in fault, of which some may be reported again when the fragments of a query change.
+#: The queries without rows in fault. Some rows in fault may be reported again when the fragments of a query change.
 SPARED = tuple(query for query in QUERIES if "6 / v" not in query)
 LOGS = st.lists(st.lists(RECORD, max_size=10), min_size=3, max_size=3)
 TURN = st.tuples(st.integers(0, 2), st.integers(1, 12), st.sampled_from([False, False, True]))
@@ -41,7 +41,7 @@ def _catalog(query: str, fragments: int) -> Catalog:
 
 
 def _run(logs, catalogs: list[Catalog], targets: int, turns, covered=()) -> Services:
-    ended = [[*log, ("z", 1, 99, None)] for log in logs]  # so that all instants before are final, in the end
+    ended = [[*log, ("z", 1, 99, None)] for log in logs]  # makes all earlier instants final at the end
     messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(ended)}
     return run_shares(Services({"t": messages, "u": messages}, covered=covered), catalogs, targets, turns)
 
@@ -65,7 +65,7 @@ def test_fragments_together_give_the_records_of_one(logs, query, fragments, targ
 
 
 @settings(max_examples=examples(100))
-@example(  # one share is ahead when one fragment takes over, which crashes before all partitions are as far
+@example(  # one shard is ahead when a fragment takes over, and this fragment crashes before all partitions are as far
     logs=[[("a", 1, at, None) for at in range(1, 11)]] * 3, query=QUERIES[0], counts=[2, 1], targets=1,
     turns=[(0, 12, False), (0, 12, False), (1, 3, False), (0, 3, False), (0, 3, False), (0, 12, True)], covered=[],
 )  # fmt: skip
@@ -78,8 +78,8 @@ def test_fragments_together_give_the_records_of_one(logs, query, fragments, targ
     st.lists(st.booleans(), max_size=8),
 )
 def test_a_query_goes_from_some_fragments_to_others(logs, query, counts, targets, turns, covered) -> None:
-    """Nothing is published twice and nothing is lost, though some result partitions were further than others when the
-    fragments changed, which fragments that crash learn again, even where somebody has written over their progress."""
+    """No record is published twice or lost, although some result partitions are further than others when the fragments
+    change. Crashed fragments learn this again, even if another writer has overwritten their progress."""
     whole = _run(logs, [_catalog(query, 1)], 1, [])
     catalogs = [_catalog(query, counts[0])]
     for count in counts[1:]:

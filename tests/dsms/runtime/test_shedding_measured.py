@@ -1,5 +1,5 @@
-"""The measurements of epochs and the rates that follow from them, over simulated epochs whose time has a fixed part
-and a part for each record and query."""
+"""The measurements of epochs and the rates that follow from them, with simulated epochs. The time of an epoch has a
+fixed part and a part for each record and query."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def revision() -> Revision:
 
 @dataclass
 class Simulated:
-    """Simulated batches; `lags` are those of the published frontier just before each batch is published."""
+    """Simulated batches. `lags` are the lags of the published frontier just before each batch is published."""
 
-    #: Busy seconds of each vertex for whatever comes, and of the dear query's for however few rows.
+    #: The busy seconds of each vertex in each epoch, and of the expensive query in each epoch with records.
     each_s: float = 0.0
     dear_s: float = 0.0
-    #: How slow the machine is.
+    #: The factor by which the machine is slow.
     slow: float = 1.0
-    #: Epochs take up to so much more or less than they should.
+    #: The greatest relative deviation of an epoch's time.
     noise: float = 0.0
     random: Random = field(default_factory=lambda: Random(7))
     at: Revision = field(default_factory=revision)
@@ -81,7 +81,8 @@ class Simulated:
         return next(query for query, planned in self.at.plan.queries.items() if planned.name == name)
 
     def _told(self, batch: int, unread: int, rates: dict[str, float]) -> Epoch:
-        """The epoch as an executor measures it: both targets are busy all the time except for the fixed part."""
+        """The epoch in the form of an executor's measurements. Both targets are busy all the time except for the fixed
+        part."""
         (lane_id, lane), work = next(iter(self.at.lanes.items())), []
         flow, names = lane.flow, {self._id(name): name for name in COSTS}
         for at, vertex in enumerate(flow.vertices):

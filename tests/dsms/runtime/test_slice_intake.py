@@ -1,4 +1,4 @@
-"""A slice that is read in pieces: the admitted records do not depend on how it is cut."""
+"""A slice that is read in pieces: the admitted records do not depend on the pieces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_pieces_do_not_show(cuts: list[int]) -> None:
     intake = admitted(cuts)
     assert intake.admitted().delta.columns == ["k"]
     rows = intake.admitted().delta.frame.select("k", "__from").rows()
-    # Instants are late by more than the slack (4 after 12), or below what a heartbeat at or before them promises.
+    # refused instants are late by more than the slack (4 after 12), or below a promise at or before their offset
     assert rows == [(0, 3), (1, 9), (3, 12), (5, 30), (7, 31), (9, 40)]
     assert [letter.offset for letter in intake.admitted().dead] == [2, 4, 6, 8]
     assert (intake.admitted().clock.frontier, intake.admitted().clock.high) == (50, 40)

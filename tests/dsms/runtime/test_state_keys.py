@@ -1,6 +1,6 @@
-"""State is found again by its key: the golden file holds the keys of every kind of operator, with what its state and
-the results above it are for one history. Where these change and the key stays, stored state would be taken for
-something else: raise the `operator_version` of the operator whose meaning changed."""
+"""State is found by its key. The golden file has the keys of every kind of operator, with digests of its state and of
+the results above it for one history. If these change but the key does not, stored state would be misinterpreted: raise
+the `operator_version` of the operator whose meaning has changed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def history(lane: Lane, source: int) -> Delta:
 
 
 def contents(select: str) -> Iterator[str]:
-    """A line for each vertex with state: key, kind, version and digest of the state; then a line for the results."""
+    """A line for each vertex with state (key, kind, version and digest of the state), then a line for the results."""
     lane = lane_of(select)
     came: dict[int, list[Delta]] = {}
     for source in lane.sources:
@@ -96,7 +96,8 @@ def contents(select: str) -> Iterator[str]:
 
 
 def digest(traces: list[list[pl.DataFrame]]) -> str:
-    """A digest of the contents of traces that depends neither on their runs nor on the hashes these are sorted by."""
+    """A digest of the contents of traces. It depends neither on their runs nor on the hashes by which runs are
+    sorted."""
     parts = []
     for frames in traces:
         shown = [frame.select(pl.exclude(HASH)) for frame in frames if frame.width]
@@ -110,7 +111,7 @@ def listed() -> str:
 
 
 def misread(before: str, now: str) -> list[str]:
-    """The keys that stand for different contents in the two texts."""
+    """The keys that have different contents in the two texts."""
     known, current = (
         dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] == " ") for text in (before, now)
     )

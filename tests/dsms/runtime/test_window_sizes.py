@@ -1,5 +1,5 @@
-"""Windows with a range of sizes: results are a function of the logs and of the logged sizes, and the sizes are such
-that the state stays within its bound."""
+"""Windows whose size has a range: results are a function of the logs and of the logged sizes, and the sizes keep the
+state within its bound."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def ran(logs, targets, limits, crash_at=None, fractions=None, sizes: Sizes | Non
     st.lists(FRACTIONS, min_size=1, max_size=5),
 )
 def test_results_are_a_function_of_the_logs_and_of_the_logged_sizes(logs, targets, limits, crash_at, fractions) -> None:
-    """Sizes change with every epoch, and are decided anew after a crash: the results are those of one epoch that only
-    follows what was logged, and the groups are those that are counted one record at a time."""
+    """Sizes change with every epoch, and are decided again after a crash. The results equal those of one epoch that
+    uses only the logged sizes, and the groups equal those that are counted record by record."""
     logs = [sorted(log, key=lambda record: record[2]) for log in logs]
     cut, ids = ran(logs, targets, limits, crash_at, fractions)
     whole, _ = ran(logs, 1, [1000], sizes=cut.sheds)
@@ -93,7 +93,7 @@ def last(results) -> dict[str, tuple[int, int]]:
     return rows
 
 
-# --- the sizes that are chosen
+# --- the choice of sizes
 
 BOUND, LEAST_MS, MOST_MS = 150_000, 500, 20_000
 BOUNDED = f"""REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL;
@@ -103,7 +103,7 @@ CREATE QUERY Q WITH (memory = '{BOUND}') AS
 
 @dataclass
 class Running:
-    """An executor in one process that decides the sizes of windows after every epoch of a second."""
+    """An executor in one process. It decides the sizes of windows after each epoch, which lasts a second."""
 
     sql: str = BOUNDED
     now: int = 0
@@ -119,7 +119,7 @@ class Running:
         self.rng = np.random.default_rng(3)
 
     def run(self, rate: int, seconds: int) -> None:
-        """So many records a second, in epochs of a second."""
+        """Runs epochs of a second with `rate` records each."""
         for _ in range(seconds):
             self._arrive(rate)
             manifest = self.revision.manifest
@@ -144,7 +144,7 @@ class Running:
 
 
 def test_state_stays_within_its_bound_when_the_rate_rises_and_windows_grow_again_when_it_falls() -> None:
-    """The reserve of a fifth is for the time until rows of the former size have left."""
+    """A fifth of the bound is a reserve for the time until rows have left the window of the former size."""
     running = Running()
     running.run(50, 30)
     assert running.sizes.fractions == {running.catalog.find("Q").id: 1.0}
@@ -185,7 +185,7 @@ def test_nothing_is_decided_for_queries_without_a_bound() -> None:
     assert running.sizes == WindowSizes() and running.world.sheds == {}
 
 
-# --- what is refused
+# --- refusals
 
 
 @pytest.mark.parametrize(

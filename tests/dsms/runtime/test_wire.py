@@ -1,4 +1,4 @@
-"""Messages between stages: each kind is read back as it was sent, in the order in which it was sent."""
+"""Messages between stages: each kind is read back unchanged, in the order of sending."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_damaged_message_is_an_error_and_no_other_message() -> None:
 
 
 def test_what_goes_to_the_driver_is_bounded_over_all_outboxes_of_a_task() -> None:
-    """Elements go to other workers, so they do not count."""
+    """Elements are excluded, because they go to other workers."""
     budget, rows = DriverBudget(10_000), pl.DataFrame({"a": ["x" * 1_000] * 4})
     one, other = ArrowOutbox(7, budget=budget), ArrowOutbox(7, budget=budget)
     for _ in range(9):

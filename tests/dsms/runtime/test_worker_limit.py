@@ -1,4 +1,4 @@
-"""The limit of a worker's memory: whoever passes it ends, whatever takes the memory, and nobody else does."""
+"""The limit of a worker's memory: exactly the processes that exceed it end, regardless of what takes the memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAKES = {
     "python": "held = [bytes(range(256)) * 4_000 for _ in range(4_000)]",
 }
 
-#: The limit is set twice, as by two tasks of a worker.
+#: Sets the limit twice, as two tasks of a worker do.
 _BEGINS = """import mmap, time, numpy as np, polars as pl, pyarrow as pa
 from dsms.runtime.memory.worker_limit import limit_memory
 limit_memory()
@@ -26,7 +26,7 @@ limit_memory()"""
 
 
 def run(code: str, limit_mb: str = str(LIMIT_MB)) -> subprocess.CompletedProcess[str]:
-    """What a process says that limits itself and then runs the code."""
+    """Runs the code in a process that has limited its memory."""
     program = f"{_BEGINS}\n{code}\nif 'held' in globals(): time.sleep(10)"
     environ = {**os.environ, VARIABLE: limit_mb, "RUST_BACKTRACE": "0", "POLARS_MAX_THREADS": "1"}
     return subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=120)
@@ -36,7 +36,7 @@ def run(code: str, limit_mb: str = str(LIMIT_MB)) -> subprocess.CompletedProcess
 def test_what_takes_more_than_the_limit_ends(taker: str) -> None:
     ended = run(TAKES[taker])
     assert ended.returncode == EXIT_CODE, ended.stderr
-    assert f"and may hold {LIMIT_MB:,} ({VARIABLE})" in ended.stderr
+    assert f"but its limit is {LIMIT_MB:,} MiB ({VARIABLE})" in ended.stderr
 
 
 def test_less_than_the_limit_and_what_is_only_reserved_ends_nothing() -> None:

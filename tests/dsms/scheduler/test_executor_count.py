@@ -1,4 +1,4 @@
-"""The number of executors follows the load, and stays where it does no good to change it."""
+"""The number of executors follows the load, and does not change without a benefit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from dsms.scheduler.executor_count import ExecutorLoad, History, Scaling, desired_count
 
 SCALING = Scaling(1, 6, up_s=10, down_s=60)
-#: The records a second that one executor can read, and the seconds that it takes to start one.
+#: The records a second that one executor can read, the seconds to start one, and the seconds between two decisions.
 CAPACITY, START_S, LOOK_S = 100.0, 8.0, 2.0
 
 
 @dataclass
 class World:
-    """Executors that start and end when they are asked to, and records that wait for them."""
+    """Executors that start and end as requested, and records that wait for them."""
 
     fragments: int
     asked: int = 1
@@ -24,12 +24,12 @@ class World:
     waiting: float = 0.0
     now: float = 0.0
     past: History = field(default_factory=History)
-    #: The numbers that were asked for, with the times.
+    #: The requested numbers, with their times.
     changes: list[tuple[float, int]] = field(default_factory=list)
     _starts: list[float] = field(default_factory=list)
 
     def run(self, seconds: float, arriving: float) -> World:
-        """Lets records come at a rate."""
+        """Lets records arrive at a rate for some seconds."""
         until = self.now + seconds
         while self.now < until:
             self._look(arriving)
@@ -62,11 +62,11 @@ def counts(world: World) -> list[int]:
 
 def test_executors_come_with_the_load_and_go_with_it() -> None:
     world = World(fragments=8).run(300, arriving=350).run(900, arriving=20)
-    assert counts(world) == [2, 4, 3, 4, 3, 2, 1]  # three are tried once, and do not suffice
+    assert counts(world) == [2, 4, 3, 4, 3, 2, 1]  # three are tried once but do not suffice
 
 
 def test_a_steady_load_is_tried_with_fewer_executors_once() -> None:
-    """Three executors suffice, which is known once three have been tried; two fell behind on the way up."""
+    """Three executors suffice, which is known after three were tried; two fell behind before."""
     world = World(fragments=8).run(7200, arriving=250)
     assert counts(world) == [2, 4, 3]
 
@@ -122,8 +122,8 @@ def test_nobody_goes_while_queries_catch_up() -> None:
 
 @given(st.integers(1, 10), st.lists(st.integers(0, 800), min_size=1, max_size=4))
 def test_any_load_is_followed_within_bounds_without_swinging(fragments: int, rates: list[int]) -> None:
-    """Each rate is held until all is read and then for an hour: in its second half the number of executors rests, and
-    suffices if any does."""
+    """Each rate continues until all records are read and then for an hour. In the second half of the hour, the number
+    of executors is constant, and it suffices if any number does."""
     world = World(fragments)
     for rate in rates:
         while world.run(1800, rate).waiting > 0 and rate < CAPACITY * min(SCALING.most, fragments):

@@ -49,7 +49,7 @@ NAMES = st.sampled_from("abcd")
 
 
 def test_a_fragment_with_queries_moves_although_another_one_without_is_there() -> None:
-    """Of four fragments the first two have queries: an executor that comes gets one of these, then of the others."""
+    """The first two of four fragments have queries: a new executor gets one of these, then one of the others."""
     current = assign({}, {"a": UP}, [*"0123"], 5, idle="23")
     for now in (6, 7, 8, 9):
         current = assign(current, {"a": UP, "b": UP}, [*"0123"], now, idle="23")
@@ -62,8 +62,8 @@ def test_a_fragment_with_queries_moves_although_another_one_without_is_there() -
 def test_fragments_are_run_and_spread_while_executors_come_and_go(
     lives: list[frozenset[str]], count: int, idle: frozenset[str]
 ) -> None:
-    """While any executor is alive every fragment is assigned, leases only grow, nothing moves without need, and in the
-    end no executor has two fragments with queries more than another."""
+    """While an executor is alive, every fragment is assigned, leases only grow, and no fragment moves without need. In
+    the end, the numbers of fragments with queries on two executors differ by at most one."""
     fragments = [str(number) for number in range(count)]
     current: dict[str, Assignment] = {}
     for now, names in enumerate(lives):

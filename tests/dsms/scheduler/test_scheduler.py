@@ -81,7 +81,7 @@ def test_the_envelope_is_the_greatest_convex_curve_below_the_chart(path):
 
 
 def lowest(time, lines):
-    """The lowest of the lines at a time. Over all pairs of points this defines the lower convex hull."""
+    """The lowest of the lines at a time. For the lines between all pairs of points, this is the lower convex hull."""
     bounds = []
     for first, other in lines:
         if first.time == other.time == time:
@@ -125,9 +125,9 @@ def test_impossible_costs_and_selectivities_are_refused(cost, selectivity):
         Operator(cost, selectivity)
 
 
-#: Its first operator frees 0.1 a second, but opens the way to the second, which frees 0.8.
+#: The first operator of this path frees 0.1 a second, but leads to the second one, which frees 0.8.
 OPENING = (Operator(1, 0.9), Operator(1 / 0.9, 1 / 9), Operator(100, 1))
-#: Frees 0.25 a second.
+#: This path frees 0.25 a second.
 EVEN = (Operator(4, 1),)
 
 
@@ -161,16 +161,16 @@ def test_round_robin_continues_after_the_last_queue_that_was_served():
 def test_queues_that_would_exceed_the_bound_on_latency_go_first():
     path = (Operator(1, 1), Operator(1, 1))
     ready = [Ready(("steep",), (Operator(1, 0),), 0, 3, 99), Ready(("old",), path, 0, 2, 90)]
-    # The old one has 4 s of work; a batch lasts 1 s from 100 on; so it leaves at 105, at the age of 15.
+    # The old input has 4 s of work, and a batch lasts 1 s from 100 on: it leaves at 105, at the age of 15.
     assert keys(SteepestChain(latency_s=15), ready) == ["steep", "old"]
     assert keys(SteepestChain(latency_s=14.9), ready) == ["old", "steep"]
-    # Behind it the steep one leaves at 108, at the age of 9.
+    # The steep input, behind it, leaves at 108, at the age of 9.
     assert keys(SteepestChain(latency_s=8.9), ready) == ["old", "steep"]
 
 
 def test_weighted_fair_serves_the_owner_with_the_least_service_by_weight():
     ready = [Ready((key,), UNIT, 0, 1, 0, owner=key, weight=weight) for key, weight in (("a", 1), ("b", 2), ("c", 4))]
-    # Taken in turn, one second each: tags a 1, b 1/2, c 1/4; then c 1/2.
+    # After one second for each, the tags are a 1, b 1/2, c 1/4; then c 1/2.
     assert keys(WeightedFair(), ready, Past(None, 0, {"a": 1, "b": 0.5, "c": 0.25})) == ["c", "b", "a"]
     again = [*ready, Ready(("c", 2), UNIT, 0, 1, 1, owner="c", weight=4)]
     assert keys(WeightedFair(), again) == ["a", "b", "c", "c"]
@@ -180,7 +180,7 @@ def test_weighted_fair_serves_the_owner_with_the_least_service_by_weight():
 def test_queues_in_front_count_as_served_when_the_next_is_chosen():
     owners = (("a", 0, 3), ("a", 1, 3), ("b", 0, 1), ("b", 1, 1), ("b", 2, 4))
     ready = [Ready((owner, age), UNIT, 0, seconds, age, owner=owner) for owner, age, seconds in owners]
-    # a at 0, b at 0, 1 and 2, then a at 3, which a's first three seconds had it wait for.
+    # tags: a begins at 0, b at 0, 1 and 2; a's second queue begins at 3, after the three seconds of its first one
     order = [queue.key for queue in WeightedFair().order(ready, Past(), NOW)]
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
 
@@ -194,7 +194,8 @@ def test_an_idle_owner_is_owed_nothing():
     for _ in range(6):
         granted, past = grants(WeightedFair(), past, [working, away], Moment(0, 1))
         order.append(granted[0].ready.key[0])
-    # The last second of w began at 9, so a begins at 9, not at 0: one second more than w, then in turn.
+    # The last second of w began at 9. Therefore a begins at 9, not at 0: it gets one second more than w, then they
+    # alternate.
     assert order == ["a", "a", "w", "a", "w", "a"]
     assert past.ahead.keys() <= {"a", "w"}
 
@@ -204,8 +205,8 @@ def test_an_idle_owner_is_owed_nothing():
     st.fractions(Fraction(1, 4), 3, max_denominator=4),
 )
 def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
-    """Start-time fair queueing: while two queues are never empty, their service by weight differs by at most one batch
-    of each."""
+    """Start-time fair queueing: while two queues are never empty, their services divided by weight differ by at most
+    one batch of each."""
     ready = [
         Ready((number,), (Operator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
         for number, (weight, cost) in enumerate(owners)

@@ -18,8 +18,8 @@ from dsms.scheduler.simulate import Setup, simulate
 
 EVERY = [*POLICIES.values(), SteepestChain(latency_s=6)]
 
-#: Motwani et al., CIDR 2003, section 4: O1 takes a time unit for n tuples and keeps a fifth of them, O2 takes one for
-#: n/5. Here n is 5.
+#: Motwani et al., CIDR 2003, section 4: O1 needs a time unit for n tuples and keeps a fifth of them; O2 needs a time
+#: unit for n/5 tuples. Here n is 5.
 BURST = [Input(at, 5) for at in range(1, 8)]
 TWO_OPERATORS = Setup(((Operator(0.2, 0.2), Operator(1, 1)),), 1)
 STRATEGY_1 = [1, 1.2, 2, 2.2, 3, 3.2, 4]
@@ -53,7 +53,7 @@ TIMES = st.fractions(0, 12, max_denominator=4)
 
 @st.composite
 def systems(draw):
-    """Paths and inputs; some operators take no time or have selectivity 0."""
+    """Paths and inputs. Some operators take no time or have selectivity 0."""
     operator = st.builds(Operator, st.just(Fraction(0)) | SIZES, st.just(Fraction(0)) | SIZES)
     paths = draw(st.lists(st.lists(operator, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3))
     inputs = draw(st.lists(st.builds(Input, TIMES, SIZES, st.integers(0, len(paths) - 1)), min_size=1, max_size=8))
@@ -70,7 +70,7 @@ def work(path, size):
 
 def busy(setup, inputs):
     """Lindley's recursion: the time when all work is done, and the longest latency if the oldest input is served first.
-    A work-conserving processor is done at that time in any order."""
+    A work-conserving processor ends at that time in any order of service."""
     end, longest = 0, 0
     for arrival in sorted(inputs, key=lambda arrival: arrival.at_s):
         end = max(end, arrival.at_s) + work(setup.paths[arrival.path], arrival.size)
@@ -149,8 +149,8 @@ def chart_sizes(path):
 
 
 def least_memory(setup, inputs):
-    """The least memory that any schedule can have at each second, over all schedules, including those that idle, with
-    knowledge of future inputs."""
+    """The least memory at each second over all schedules, including those that idle and those that know future
+    inputs."""
     sizes = [chart_sizes(path) for path in setup.paths]
     reached = {tuple((0,) * len(path) for path in setup.paths)}
     for time in range(30):
@@ -180,8 +180,8 @@ def one_second_later(state):
 
 
 def heights(path):
-    """The sum, over the segments of the envelope, of the greatest height of the chart above it. All times are one, so
-    the envelope goes from each corner to the corner of steepest descent."""
+    """The sum, over the segments of the envelope, of the greatest height of the chart above it. All times are 1;
+    therefore the envelope goes from each corner to the corner of steepest descent."""
     sizes, at, total = chart_sizes(path), 0, 0
     while at < len(path):
         descents = {to: (sizes[at] - sizes[to]) / (to - at) for to in range(at + 1, len(sizes))}
@@ -192,7 +192,7 @@ def heights(path):
 
 
 def regret(policy, system):
-    """The greatest excess of memory over the least possible, over all seconds."""
+    """The greatest difference, over all seconds, between the memory and the least possible memory."""
     setup, inputs = system
     outcome = simulate(policy, setup, inputs)
     return max(outcome.memory_at(time) - least for time, least in enumerate(least_memory(setup, inputs)))
@@ -220,8 +220,8 @@ def test_chain_needs_at_most_one_unit_a_path_more_than_any_policy_at_any_time(po
 
 
 def test_greedy_and_fifo_are_not_within_one_unit_a_path():
-    """Greedy leaves an operator waiting that keeps all of its input but leads to one that keeps nothing, and FIFO
-    follows each input along the flat end of its path."""
+    """Greedy does not serve an operator that keeps all of its input but leads to one that keeps nothing. FIFO follows
+    each input along the flat end of its path."""
     opening, even = unit_path([1, 1]), unit_path([Fraction(3, 4), Fraction(2, 3), Fraction(1, 2), 1])
     crossing = (Setup((opening, even), 1), [Input(0, 1, path) for path in (0, 1) for _ in range(5)])
     assert regret(SteepestChain(), crossing) <= 2 < regret(Greedy(), crossing)

@@ -1,4 +1,4 @@
-"""The decision on shedding rates: against a search over a grid, and against its guarantees."""
+"""The decision about shedding rates, compared with a search over a grid and with its guarantees."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_nothing_is_shed_without_need_and_no_query_beyond_its_bound(demands, unr
 
 
 def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_rates_return() -> None:
-    """In steps of one second: for a minute 3000 records arrive a second where 1000 can be processed, then 300."""
+    """In steps of one second: for a minute 3000 records a second arrive, of which 1000 can be processed; then 300
+    arrive."""
     demands = [Demand("a", 0.0005, 1e-5, 0.2, 1.0, 2.0), Demand("b", 0.0004, 1e-5, 0.2, 4.0, 2.0)]
     base, unread, shedding, lags, seen = 0.0001, 0.0, False, [], []
     for second in range(120):
@@ -109,7 +110,7 @@ def test_if_all_are_late_a_cheap_query_of_great_weight_does_not_go_to_its_bound(
 
 
 def test_the_spread_is_that_of_the_smallest_group_of_a_window() -> None:
-    """1000 rows in 100 instants, a tenth of them in one group, values 1 and 3: n Σx² / (Σx)² is 5/4."""
+    """1000 rows in 100 instants; a tenth of them are in one group, with the values 1 and 3: n Σx² / (Σx)² is 5/4."""
     groups = {1: Spread(900.0, ((900.0, 900.0),)), 2: Spread(100.0, ((200.0, 500.0),))}
     seen = Observed().after(0.0, 0, Seen(1000, 1000, 0, 99, groups))
     assert seen.spread(window=200) == pytest.approx(2.33**2 * 1.25 / 200)

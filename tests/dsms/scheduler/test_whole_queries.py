@@ -1,4 +1,4 @@
-"""The state of a query that several fragments run, from those of its parts."""
+"""The state of a query that several fragments run, computed from the states of its parts."""
 
 from __future__ import annotations
 

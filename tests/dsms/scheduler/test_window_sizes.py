@@ -1,4 +1,4 @@
-"""The sizes of windows with a range, against all sizes that there are."""
+"""The chosen sizes of windows with a range, compared with all possible sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPES = st.tuples(st.floats(0, 100), st.floats(0, 1000), st.sampled_from([1, 2]
 
 
 def memory_of(shape: tuple[float, float, int]) -> Callable[[float], float]:
-    """The memory that a fraction of the range takes."""
+    """The memory as a function of the fraction of the range."""
     fixed, grows, power = shape
     return lambda part: fixed + grows * part**power
 

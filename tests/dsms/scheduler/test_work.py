@@ -1,4 +1,4 @@
-"""Measurements of operators: rows against counts in plain Python, and rates against their definition."""
+"""Measurements of operators: rows are compared with counts in plain Python, and rates with their definition."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_rows_are_those_that_plain_python_counts(left, right, partitions, batch)
 @settings(max_examples=8, deadline=None)
 @given(KEYS, st.integers(1, 3), st.integers(1, 9), st.integers(1, 3))
 def test_workers_report_the_same_work_to_the_driver(records, targets, limit, tasks) -> None:
-    """The rows that pass the exchanges, added up over partitions, targets and epochs."""
+    """Compares the rows that pass the exchanges, summed over partitions, targets and epochs."""
     logs = [[message(at, (k, v, at, None)) for at, (k, v) in enumerate(records[part::2])] for part in range(2)]
     catalog, _ = apply_all(
         "REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL;"
@@ -70,7 +70,7 @@ def test_workers_report_the_same_work_to_the_driver(records, targets, limit, tas
     assert (sum(source.rows_in), source.rows_out) == (len(records), len(records))
     assert source.bytes_in == sum(len(record.value()) for log in logs for record in log)
     assert measures.of(lane.id, sums["Filter"]).rows_out == kept
-    # what came last waits for the frontier
+    # the last rows wait for the frontier
     assert sum(measures.of(lane.id, sums["Reorder"]).rows_in) == kept
     assert sum(measures.of(lane.id, sums["GroupBy"]).rows_in) == measures.of(lane.id, sums["Reorder"]).rows_out
 
@@ -93,7 +93,7 @@ RUNS = st.lists(st.tuples(st.floats(0, 50), st.integers(0, 1000), st.integers(0,
 
 @given(RUNS, st.floats(0, 100))
 def test_a_rate_is_the_weighted_sum_of_its_definition(runs, later) -> None:
-    """The weight of a row halves every HALF_LIFE_S; the weights of all seconds since the beginning add up to one."""
+    """The weight of a row halves every HALF_LIFE_S. The weights of all seconds since the beginning add up to one."""
     runs = sorted(runs)
     known = Measured(since=0.0, at=0.0)
     for at, came, gave in runs:
@@ -119,7 +119,7 @@ def test_cost_and_selectivity_follow_the_last_seconds() -> None:
 
 
 def test_an_idle_operator_costs_what_its_rows_cost() -> None:
-    """Runs without rows take time as well, and windows give rows out long after the last one came in."""
+    """Runs without rows take time too, and windows output rows long after the last input row."""
     known = Measured(since=0.0, at=0.0).after(1.0, 0, Work((1000,), 1000, 1_000_000_000))
     for second in range(2, 2000):
         known = known.after(float(second), 0, Work((0,), 1, 5_000_000))
@@ -156,7 +156,7 @@ def test_measurements_survive_while_lanes_come_and_go() -> None:
 
 
 def test_merged_lanes_of_a_session_count_the_input_of_both() -> None:
-    """A query that is added later first reads the log in its own lane, before it joins the lane of the others."""
+    """A query that is added later reads the log in its own lane before it joins the lane of the others."""
     session = LocalSession()
     session.execute("REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL")
     session.execute("CREATE QUERY Some AS SELECT k FROM A WHERE v > 2")

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: there is one for each version of Java and Spark, and nothing depends on it."""
+"""The archive of Spark's classes: there is one for each version of Java and Spark, and executors run without it too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of our errors is in the text of a Spark error."""
+"""Recognises this project's errors in the text of a Spark error."""
 
 from __future__ import annotations
 

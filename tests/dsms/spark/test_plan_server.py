@@ -1,4 +1,4 @@
-"""The planner's answers and errors reach the client that asks; after its end the server answers nothing."""
+"""The planner's answers and errors reach the client that asks. After its end, the server answers nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scratch directory of an executor: empty at the start, whatever was left in it, and removed at the end."""
+"""The scratch directory of an executor: it is emptied at the start and removed at the end."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 
 from dsms.spark.scratch import make_directories, scratch_directory, temporary_directory
 
-#: A socket of Spark's, and the longest path of one: Java refuses 107 bytes as "Unix domain path too long".
+#: The name of a Spark socket, and the longest path of a socket: Java refuses 107 bytes as "Unix domain path too long".
 SOCKET, LONGEST_IN_JAVA = ".12345678-1234-1234-1234-123456789012.sock", 106
 
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A short temporary directory: the paths of pytest's own are too long for sockets."""
+    """A short temporary directory: pytest's paths are too long for sockets."""
     with TemporaryDirectory() as made:
         yield Path(made)
 

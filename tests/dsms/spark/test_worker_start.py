@@ -1,4 +1,4 @@
-"""What the Python processes of Spark start with: bytecode, not a zip of sources, and no module that they can spare."""
+"""Spark's Python processes start with bytecode in place of a zip of sources, and without unnecessary modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dsms.spark.compat.spark_home import linked_home
 
 
 def run(code: str, *path: Path) -> str:
-    """The output of code in a new Python process that has some directories first on its path."""
+    """The output of code in a new Python process with these directories first on its path."""
     text = f"import sys; sys.path[:0] = {[str(directory) for directory in path]}; {code}"
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def loaded(module: str, heavy: set[str]) -> str:
-    """Those of some modules that the import of another module loads."""
+    """The modules in `heavy` that the import of `module` loads."""
     return run(f"import {module}; print(sorted({heavy} & sys.modules.keys()))").strip()
 
 
@@ -38,7 +38,7 @@ def test_the_data_source_alone_is_light() -> None:
 
 
 def test_what_runs_lanes_loads_no_planner() -> None:
-    """The planner would take 15 MB in each process of an executor."""
+    """Otherwise the planner would take 15 MB in each process of an executor."""
     planner = {"sqlglot", "dsms.sql.binder.bind", "dsms.physical.lower", "dsms.optimizer.optimize"}
     assert loaded("dsms.runtime.batching.planner", planner) == "[]"
     assert loaded("dsms.runtime.stages.target_task", planner) == "[]"
@@ -50,7 +50,7 @@ def test_the_coordinator_loads_no_spark_and_not_what_answers_or_loads_once() -> 
 
 
 def test_arrow_allocates_as_the_c_library_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory that one allocator keeps is of no use to another."""
+    """One allocator cannot use the free memory that another one keeps."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     assert run("import pyarrow; print(pyarrow.default_memory_pool().backend_name)").strip() == "system"
@@ -58,7 +58,7 @@ def test_arrow_allocates_as_the_c_library_does(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are told by name in /proc, which only Linux has")
 def test_workers_are_forked_before_anything_computes() -> None:
-    """A pool of threads that was started before the fork would be missing in the workers."""
+    """Threads of a pool that was started before the fork would be missing in the workers."""
     imports = "; ".join(f"import {name}" for name in (*worker_daemon.MODULES, "pyspark.worker"))
     comms = "Path('/proc/self/task').glob('*/comm')"
     names = run(f"from pathlib import Path; {imports}; print(*(one.read_text() for one in {comms}))").split()

@@ -1,6 +1,6 @@
-"""The binder against DuckDB: the plan of a statement has the rows of the statement, over random tables.
+"""The binder compared with DuckDB: over random tables, the plan of a statement gives the rows of the statement.
 
-The meaning of plans is `plan_reference`, which shares no code with binder and operators but the scalar expressions.
+`plan_reference` evaluates plans. It shares no code with the binder and the operators except for scalar expressions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def catalog() -> Catalog:
 
 
 def plan(select: str) -> logical.Node:
-    """The bound plan, also of statements without streams, which cannot be registered."""
+    """The bound plan. Statements without streams are permitted, although they cannot be created."""
     (statement,) = parse(f"CREATE STREAMED VIEW V AS {select}")
     assert isinstance(statement, ContinuousQuery)
     return bind(WholeQuery(this=statement.select), catalog(), ignore_name)
@@ -47,7 +47,7 @@ def data(seed: int):
 
 @pytest.mark.parametrize("line", STATEMENTS)
 def test_a_plan_means_its_statement(line: str) -> None:
-    """After `;;` follows the equivalent for DuckDB if that differs."""
+    """The text after `;;` is DuckDB's equivalent, if it differs."""
     select, _, other = line.partition(" ;; ")
     bound = plan(select)
     assert bound == plan(select)
@@ -59,7 +59,7 @@ def test_a_plan_means_its_statement(line: str) -> None:
 
 @pytest.mark.parametrize("line", STATEMENTS)
 def test_names_are_those_of_the_statement(line: str) -> None:
-    """Column names are those of DuckDB; unnamed columns are `columnN`."""
+    """Column names are DuckDB's; unnamed columns are `columnN`."""
     select, _, other = line.partition(" ;; ")
     theirs = [column[0] for column in data(0)[1].execute(other or select).description]
     ours = schema(plan(select)).names

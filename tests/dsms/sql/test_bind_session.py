@@ -1,4 +1,4 @@
-"""Statements through the whole system: the relation at the end is DuckDB's over the same tables."""
+"""Statements through the whole system: the final relation equals DuckDB's over the same tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_relation_at_the_end(line: str) -> None:
 
 
 def _records(name: str, rows: list[tuple]) -> list[dict[str, object]]:
-    """The rows in order of time, at instants from 1 to 6."""
+    """The rows at ascending instants from 1 to 6."""
     chance = random.Random(name)
     instants = sorted(chance.randint(1, 6) for _ in rows)
     values = [[list(value) if isinstance(value, tuple) else value for value in row] for row in rows]

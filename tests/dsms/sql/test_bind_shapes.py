@@ -1,4 +1,4 @@
-"""Bound plans as trees in golden files: their joins, keys and filters, and where in the plan these are."""
+"""Bound plans as trees in golden files, with their joins, keys and filters."""
 
 from __future__ import annotations
 

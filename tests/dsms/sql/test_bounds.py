@@ -1,4 +1,5 @@
-"""No text makes the parser or the binder slow or too deep: it is refused with an error that names the limit."""
+"""No text makes the parser or the binder slow or overflow the stack: such texts are refused with an error that names
+the limit."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def test_conditions_keep_their_order_and_text_in_a_balanced_chain() -> None:
 
 
 def test_views_that_double_each_other_are_refused_before_they_are_expanded() -> None:
-    """A statement of each size is small; the plan of the last one would have 2^30 operators."""
+    """Each statement is small, but the plan of the last one would have 2^30 operators."""
     doubling = "CREATE VIEW w{} AS SELECT a.k, a.v FROM R(w{}) a JOIN R(w{}) b ON a.k = b.k"
     statements = ["CREATE VIEW w0 AS SELECT k, v FROM R(S)", *(doubling.format(n + 1, n, n) for n in range(30))]
     with pytest.raises(UserError, match='"query_operators"'):
@@ -130,7 +131,7 @@ def test_a_row_is_in_a_bounded_number_of_windows(windows: str) -> None:
 
 
 def test_the_most_windows_of_a_row_are_accepted() -> None:
-    """Windows that only stand beside each other are not multiplied."""
+    """The numbers of windows in different branches of a UNION are not multiplied."""
     hop = "SELECT k, window_end FROM HOP(TABLE S, DESCRIPTOR(v), 2, {})"
     created(f"CREATE STREAMED VIEW w AS {hop.format(20_000)} UNION ALL {hop.format(19_999)}")
     created(f"CREATE STREAMED VIEW w AS {hop.format(30_000)}", Limits(windows=15_000))

@@ -1,4 +1,4 @@
-"""The documented reference of functions equals the catalogue of functions."""
+"""The reference of functions in the documents agrees with the registry of functions."""
 
 from pathlib import Path
 

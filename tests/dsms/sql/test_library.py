@@ -1,4 +1,4 @@
-"""The library's aggregates: what they are for, by small examples, and against exact answers within their errors."""
+"""The library's aggregates: small examples of their use, and comparisons with exact answers, within their errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ones_of_a_window_are_counted_within_half_of_the_oldest_bucket() -> None
 def test_variance_of_a_window() -> None:
     values = [1.0, 3.0, 5.0, 5.0]
     found = over("running_variance(x) OVER (ROWS 2 PRECEDING)", [{"x": x} for x in values], "x DOUBLE")
-    # of (1), (1, 3), (1, 3, 5), (3, 5, 5)
+    # the variances of (1), (1, 3), (1, 3, 5), (3, 5, 5)
     assert found == [None, pytest.approx(2.0), pytest.approx(4.0), pytest.approx(4 / 3)]
 
 

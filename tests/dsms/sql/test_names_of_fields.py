@@ -1,4 +1,5 @@
-"""A selected field of a struct gives its name to the column; in queries that older versions stored it has a number."""
+"""A selected field of a struct gives its name to the column. In queries that older versions stored, the column has a
+numbered name."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_the_current_instant_as_a_view_is_now(sql: str) -> None:
 
 
 def test_a_slide_is_a_current_instant_that_moves_at_points() -> None:
-    """SyncSQL example 14: each bound waits for its next even instant."""
+    """SyncSQL example 14: each bound moves to its next even instant."""
     sql = "SELECT STREAMED R.* FROM ℜ_Sync2(S) R, ℜ(TwoUnits) N WHERE N.currTime - 5 < R.TS ≤ N.currTime"
     assert now_ranges(sql) == [("TS + ((0 - TS) % 2 + 2) % 2", "TS + 5 + ((0 - (TS + 5)) % 2 + 2) % 2", None)]
 

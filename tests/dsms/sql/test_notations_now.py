@@ -1,4 +1,4 @@
-"""Predicates over Now: ranges against the predicate itself, evaluated at every instant."""
+"""Predicates over Now: their ranges, compared with the predicate evaluated at every instant."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def values(frame: pl.DataFrame, expression: Expression | None) -> list[object]:
 
 
 def by_duckdb(condition: str, points: Periodic | None = None) -> set[tuple[int, int]]:
-    """The same pairs by evaluating the text for every row and instant."""
+    """The same pairs, computed by DuckDB from the text for every row and instant."""
     rows = [(number, ts, a, now, last(now, points)) for number, (ts, a) in enumerate(ROWS) for now in INSTANTS]
     names = {"row": pl.Int64, "TS": pl.Int64, "a": pl.Int32, "tau": pl.Int64, "Now": pl.Int64}
     sent = pl.DataFrame(rows, orient="row", schema=names)

@@ -1,4 +1,4 @@
-"""Every statement printed in the papers (paper_statements.sql) is parsed, and bound if it is complete."""
+"""All statements printed in the papers (paper_statements.sql) can be parsed, and complete ones can be bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.fake_environment import FakeEnvironment, apply_all
 _BLOCKS = re.split(r"\n\s*\n", (Path(__file__).parent / "paper_statements.sql").read_text())[1:]
 PRINTED = [tuple(block.strip().split("\n", 1)) for block in _BLOCKS]
 
-#: The streams and relations that the papers describe in words; a relation is a keyed stream.
+#: The streams and relations that the papers describe in words. A relation is a keyed stream.
 WORLD = """
 REGISTER SOURCE CarSource (CarID INT, CarType VARCHAR, ID INT) FROM cars; CREATE STREAM S OVER CarSource KEY NULL;
 CREATE STREAM S2 OVER CarSource KEY NULL; CREATE STREAM S3 OVER CarSource KEY NULL;
@@ -56,7 +56,7 @@ TOPICS = (
     "Bid",
     "ClosedAuction",
 )
-#: Why a statement is not bound, by its heading.
+#: The reasons why statements are not bound, by their headings.
 UNBOUND = {
     "-- CQL section 1": '"A" not found|not found',
     "-- CQL query 6.2": "rows can leave the result, so CQL defines no default",

@@ -34,7 +34,7 @@ def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
 @pytest.mark.parametrize(
     ("query", "changes"),
     [
-        # CQL: at τ the rows of [τ - 2, τ]; the same as a predicate, and as PIPES' three instants
+        # CQL: at τ the rows of [τ - 2, τ]; the same with a predicate, and as PIPES' three instants
         *(
             (query, [("+", 1, 1), ("+", 1, 2), ("+", 1, 3), ("+", 2, 3), ("-", 1, 4), ("-", 1, 5), ("-", 1, 6),
                      ("-", 2, 6), ("+", 1, 9), ("-", 1, 12)])
@@ -72,7 +72,7 @@ def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
 )  # fmt: skip
 def test_changes(query: str, changes: list[Change], cut: tuple[int, int | None]) -> None:
     results = ids(query, cut)
-    # a row that leaves and comes back at one instant may or may not be said
+    # a row that leaves and returns at the same instant may or may not be published
     assert _net(results) == _net(sorted(changes, key=lambda change: (change[2], change[0], change[1])))
 
 

@@ -1,4 +1,4 @@
-"""Every form of statement, including the paper's spelling, and the errors of wrong ones (golden/errors.txt)."""
+"""All forms of statements, including the paper's syntax, and the errors of wrong statements (golden/errors.txt)."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_streamed_is_a_word_only_after_select() -> None:
 
 
 def test_errors_of_wrong_statements(golden) -> None:
-    """Every line of golden/wrong_statements.sql is refused with the position, the name and the choices."""
+    """Every line of golden/wrong_statements.sql is refused with the location, the name and the choices."""
     refusals = []
     for sql in WRONG.read_text().splitlines():
         session = LocalSession()

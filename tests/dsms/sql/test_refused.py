@@ -1,4 +1,4 @@
-"""What is refused: each construct that docs/sql.md lists is, with its place and with what to write instead."""
+"""Each unsupported construct in docs/sql.md is refused, with its location and an alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""UNION of streams: equal tuples of one timestamp are duplicates (ESL, section 2.2); relations stay sets."""
+"""UNION of streams: equal tuples with the same timestamp are duplicates (ESL, section 2.2). UNION of relations is a
+set."""
 
 from __future__ import annotations
 

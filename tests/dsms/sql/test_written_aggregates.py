@@ -1,4 +1,5 @@
-"""Aggregates that users write, in process: panes, several columns, several rows, FILTER and HAVING, by hand."""
+"""User-defined aggregates in a local session: panes, several columns, several rows, FILTER and HAVING, with results
+computed by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def session(request: pytest.FixtureRequest) -> LocalSession:
 
 
 def feed(session: LocalSession) -> None:
-    """Rows at 1, 2, …, of b and a in turns."""
+    """Rows at the instants 1, 2, …, of b and a alternately."""
     session.push("B_source", [{"k": "ba"[at % 2], "x": x, "at": at + 1} for at, x in enumerate(VALUES)])
     session.advance(50)
 

@@ -1,4 +1,4 @@
-"""ON CONFLICT, UPDATE … FROM and DELETE … USING: tables after each statement, as DuckDB has them."""
+"""ON CONFLICT, UPDATE … FROM and DELETE … USING: after each statement, tables equal DuckDB's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLES = (
     "CREATE TABLE two (a INT, b INT, v INT, PRIMARY KEY (a, b))",
     "CREATE TABLE u (k INT, v INT)",
 )
-#: A row of t.
+#: The text of a row of t.
 W = "({0}, {2}, 'w{1}')"
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=5)
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE … AS SELECT …: the columns, the rows, and what is kept of the statement."""
+"""CREATE TABLE … AS SELECT …: the columns, the rows, and the stored statement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_the_table_has_the_columns_and_the_rows(session: LocalSession) -> None:
 
 
 def test_the_table_is_one_of_its_own(session: LocalSession) -> None:
-    """It is kept and shown without the query, and later rows of what was read are not in it."""
+    """Its statement is stored and shown without the query, and it does not get later rows of the tables that were
+    read."""
     session.execute("CREATE TABLE C (PRIMARY KEY (id)) AS SELECT id, n FROM T WHERE n IS NOT NULL")
     session.execute("INSERT INTO T VALUES (3, 'c', 3)")
     assert session.execute("SELECT count(*) AS n FROM C") == [{"n": 1}]

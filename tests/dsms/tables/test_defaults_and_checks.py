@@ -1,4 +1,4 @@
-"""DEFAULT and CHECK of tables: any statements leave what DuckDB's do, and fail where DuckDB's do."""
+"""DEFAULT and CHECK of tables: all statements have the same effect as in DuckDB, and fail if they fail in DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times beyond the calendar of the system are refused where a statement that runs once computes or stores them."""
+"""Times beyond the system's calendar are refused if a one-time statement computes or stores them."""
 
 from __future__ import annotations
 

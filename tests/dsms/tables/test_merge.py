@@ -1,4 +1,4 @@
-"""MERGE: any branches over any rows do what DuckDB's MERGE does, and errors change nothing."""
+"""MERGE: any branches over any rows have the effect of DuckDB's MERGE, and a MERGE with an error changes nothing."""
 
 from __future__ import annotations
 

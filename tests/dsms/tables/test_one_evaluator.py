@@ -1,7 +1,8 @@
-"""A statement that runs once computes what a view computes: every function, operator and cast, over the worst values.
+"""A one-time statement computes the same values as a view: every function, operator and cast, over extreme values.
 
-The calls are made from the examples of the registry, with columns of every type in place of their operands. The values
-of a view are those of `operators.expressions.evaluate`, which other tests compare with DuckDB, papers and literals.
+The calls are derived from the examples in the registry, with columns of every type in place of their operands. The
+values in a view are those of `operators.expressions.evaluate`, which other tests compare with DuckDB, papers and
+literals.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TIMES = (
     "2024-03-31 02:30:00", "2024-12-30",
 )  # fmt: skip
 IDS = (*(f"{n:08x}-0000-4000-8000-{n:012x}" for n in (0, 1, 2**32 - 1, 7)), "ffffffff-ffff-ffff-ffff-ffffffffffff")
-#: The columns, and values with which functions of the same name have differed.
+#: The columns, with values for which functions of the same name have differed before.
 COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
     "ti": (pa.int8(), [None, 0, 1, -1, 127, -128, 3]),
     "i": (pa.int32(), [None, 0, 1, -1, 2**31 - 1, -(2**31), 65]),
@@ -67,7 +68,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
                     None, {"a": 2, "b": "é"}]),
 }  # fmt: skip
 SCHEMA = pa.schema([("id", pa.int32()), *((name, type_) for name, (type_, _) in COLUMNS.items())])
-#: Every value of a column meets several of each other column.
+#: Each value of a column is in a row with several values of each other column.
 TURNS = (0, 1, 2, 5)
 ROWS = pa.Table.from_pylist(
     [
@@ -79,14 +80,14 @@ ROWS = pa.Table.from_pylist(
 FRAME = pl.DataFrame(ROWS.cast(stored_schema(SCHEMA)))
 SCOPE = Scope(SCHEMA)
 TYPES = [*(type_sql(type_) for type_, _ in COLUMNS.values()), "DECIMAL(4, 1)", "SMALLINT", "BIGINT[]", "VARCHAR[]"]
-#: So many calls are computed by one SELECT.
+#: The number of calls in one SELECT.
 _AT_ONCE = 24
-#: So many calls of a function are tried where they are in fault.
+#: The number of calls of a function that are tried on rows in fault.
 _FAULTS = 4
 EXAMPLES = [function.example for function in FUNCTIONS.values() if function.example]
 
 
-#: Calls of functions whose units stand where columns do.
+#: Calls of functions that have a unit in place of a column.
 BY_HAND = {
     "EXTRACT(YEAR FROM t)": [f"EXTRACT({unit} FROM {name})" for unit in ("YEAR", "WEEK", "DOW") for name in "dt"],
     "DATE_DIFF('day', a, b)": [
@@ -100,7 +101,7 @@ def parsed(sql: str) -> exp.Expr:
 
 
 def calls_of(example: str) -> list[str]:
-    """The example, and calls like it with columns in place of its operands, whatever their types."""
+    """The example, and calls like it with columns of any types in place of its operands."""
     named = parsed(example).find_all(exp.Column, exp.Var)
     columns = {node.parts[0].name if isinstance(node, exp.Column) else node.name for node in named}
     constants = (TokenType.STRING, TokenType.NUMBER)
@@ -136,7 +137,7 @@ def bound(sql: str) -> Expression | None:
 
 
 def once(calls: Sequence[str], rows: Iterable[int]) -> pa.Table:
-    """What a SELECT that runs once gives for the calls, over these rows."""
+    """The values of the calls in a one-time SELECT over these rows."""
     values = ", ".join(f"{call} AS x{at}" for at, call in enumerate(calls))
     (statement,) = parse(f"SELECT {values} FROM t WHERE id IN ({', '.join(map(str, rows))})")
     assert isinstance(statement, st.Select)
@@ -144,12 +145,13 @@ def once(calls: Sequence[str], rows: Iterable[int]) -> pa.Table:
 
 
 def text(value: object) -> str:
-    """The value in a form that tells NaN, types and nested NULLs apart, and 0.0 from -0.0."""
+    """The value in a form that distinguishes types, NaN, nested NULLs, and 0.0 from -0.0."""
     return f"{type(value).__name__} {value!r}"
 
 
 def wrong_values(calls: dict[str, list[object]], rows: Sequence[int]) -> Iterator[str]:
-    """The differences of calls, given with their values in a view, over rows that are in fault for none of them."""
+    """The differences between the values of calls in a view, which are given, and in a one-time SELECT. No call is in
+    fault on these rows."""
     try:
         answered = once(list(calls), rows)
     except UserError as error:
@@ -175,7 +177,7 @@ def missed_fault(call: str, row: int, fault: str) -> Iterator[str]:
 
 
 def differences(calls: Iterable[str]) -> list[str]:
-    """What the calls that can be bound give in a view and once, where that differs."""
+    """The differences between the values of calls in a view and in a one-time SELECT, for calls that can be bound."""
     found: list[str] = []
     tried = 0
     alike: dict[tuple[int, ...], dict[str, list[object]]] = {}

@@ -1,4 +1,5 @@
-"""A SELECT that runs once has the values of a view for every aggregate, over the worst values; or it is listed here."""
+"""A one-time SELECT has the same values as a view for every aggregate, over extreme values, except for the cases listed
+here."""
 
 from __future__ import annotations
 
@@ -23,32 +24,32 @@ from tests.dsms.tables.test_one_evaluator import COLUMNS, ROWS
 
 PAIRS = {name for name in AGGREGATES if name.startswith(("regr_", "covar_")) or name == "corr"}
 BEST = {"arg_min", "arg_max"}
-#: What the values of a group come in the order of, which the language leaves open without ORDER BY.
+#: Aggregates whose result depends on the order of values, which is undefined without ORDER BY.
 ORDERED = {"first": "{a} ORDER BY id", "last": "{a} ORDER BY id", "array_agg": "{a} ORDER BY id",
            "string_agg": "{a}, ',' ORDER BY id"}  # fmt: skip
 SORTED = ("percentile_cont", "percentile_disc")
-#: Any value is right, or one within an error.
+#: Aggregates for which any value is right, or each value within an error.
 FREE = {"any_value", "approx_count_distinct", "approx_percentile"}
-#: DuckDB sums DECIMALs of 38 digits without room, rounds what lies between two DECIMALs to their scale, and sorts NULL
-#: within arrays and structs behind values.
+#: Known differences: DuckDB sums DECIMALs of 38 digits without further digits, rounds interpolated DECIMALs to their
+#: scale, and sorts NULL after values within arrays and structs.
 KNOWN = {
     ("avg", "w"),
     *itertools.product(("median", "percentile_cont"), "mw"),
     *itertools.product(("min", "max", "percentile_disc", "mode", *BEST), ("la", "address", "st")),
 }
-#: Days and instants between two are computed as floats.
+#: Interpolated dates are computed as floats.
 KNOWN |= {("percentile_cont", "d")}
-#: So many aggregates are computed by one view.
+#: The number of aggregates in one view.
 _AT_ONCE = 40
 
 
 def calls() -> Iterator[str]:
-    """Every aggregate over every column, or two."""
+    """All aggregates over all columns, or over pairs of columns."""
     for name, column in itertools.product(AGGREGATES, COLUMNS):
         if name in ALIASES or name in FREE or (name, column) in KNOWN:
             continue
         if name in PAIRS:
-            # sums of squares of large numbers are exact nowhere
+            # sums of squares of large numbers are exact in neither
             yield from (f"{name}({column}, {other})" for other in ("ti", "m") if column in ("ti", "m"))
         elif name in BEST:
             yield from (f"{name}({column}, {other})" for other in ("i", "s", "b", "f", "t", "u"))
@@ -73,7 +74,7 @@ Groups = dict[object, dict[str, object]]
 
 
 def in_view(session: LocalSession, some: Sequence[str]) -> Groups | None:
-    """The groups of a view; None where a call is refused."""
+    """The groups of a view; None if a call is refused."""
     try:
         session.execute(f"CREATE STREAMED VIEW v AS SELECT id % 3 AS g, {listed(some)} FROM base GROUP BY id % 3")
     except UserError:
@@ -99,13 +100,13 @@ def equal(left: object, right: object) -> bool:
         return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(left) and math.isnan(right))
     if isinstance(left, Decimal) and isinstance(right, Decimal):
         return left == right
-    # in a view 0.0 and -0.0 are one value
+    # in a view 0.0 and -0.0 are the same value
     return type(left) is type(right) and str(left) == re.sub(r"-0\.0\b", "0.0", str(right))
 
 
 def differences(session: LocalSession, some: Sequence[str]) -> Iterator[str]:
-    """What the calls give in a view and once, where that differs. A value that a group of a view has not for a fault is
-    an error once."""
+    """The differences between the values of calls in a view and in a one-time SELECT. A fault in a group of a view must
+    be an error of the SELECT."""
     groups = in_view(session, some)
     if len(some) > 1 and (groups is None or len(groups) < 3):
         half = len(some) // 2

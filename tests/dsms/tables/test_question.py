@@ -1,4 +1,4 @@
-"""What a one-time statement may ask: the language's functions and the catalog's objects, nothing else of DuckDB."""
+"""One-time statements can use the language's functions and the catalog's objects, and nothing else of DuckDB."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ TABLES = """
     INSERT INTO Cold VALUES (1, 'x')
 """
 REFERENCE = (Path(__file__).parents[3] / "docs" / "functions.md").read_text()
-#: Every name in capitals in the reference is a function, an aggregate, a function with OVER, or another name of one.
+#: The names in capitals in the reference: functions, aggregates, functions with OVER, and their other names.
 DOCUMENTED = {name.lower() for name in re.findall(r"\b[A-Z][A-Z_0-9]+\b", REFERENCE)}
-#: What is written for DuckDB beside functions.
+#: The words in texts for DuckDB that look like functions.
 WRITTEN = {"select", "unnest"}
 NO_ROWS = pa.table({})
 
@@ -49,7 +49,7 @@ def duckdb_functions() -> list[str]:
 
 
 def test_no_function_of_duckdb_passes_that_the_language_does_not_document(session: LocalSession) -> None:
-    """Whatever name is called: what DuckDB gets to read calls functions of the reference."""
+    """For calls of any name, the text for DuckDB calls only functions of the reference."""
     called: set[str] = set()
     passed = 0
     for name in duckdb_functions():

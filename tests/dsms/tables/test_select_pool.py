@@ -1,4 +1,4 @@
-"""One-time statements in processes of their own: answers as DuckDB's, within limits, and the pool outlives them."""
+"""One-time statements in separate processes: they give DuckDB's answers, within limits, and the pool survives them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dsms.tables.select_pool import SelectPool
 from operators.core.distinct_type import DistinctType
 from operators.core.errors import SqlError
 
-#: Reads nothing and never ends.
+#: A statement that reads nothing and never ends.
 ENDLESS = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 LIMITS = Limits(selects=2, selects_waiting=1, select_seconds=60, select_memory_mb=96, select_rows=100, relation_mb=1)
 

@@ -1,4 +1,4 @@
-"""Queries that run once say the same as in the language, in whatever words DuckDB is asked."""
+"""One-time queries have the meaning that the language defines, although their text for DuckDB differs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Row = tuple[int | None, int | None]
 
 
 def compared(sign: str, left: Row, right: Row) -> bool | None:
-    """The comparison by the first columns that differ, unknown where one of the columns up to there is NULL."""
+    """Compares rows by the first columns that differ. The result is unknown if one of the columns up to there is
+    NULL."""
     for a, b in zip(left, right, strict=True):
         if a is None or b is None:
             return None
@@ -45,7 +46,7 @@ def text(row: Row) -> str:
 
 
 def where(table: LocalSession, condition: str) -> set[int]:
-    """The rows of a table that meet a condition, by SELECT and as UPDATE changes them."""
+    """The rows of a table that satisfy a condition. Checks that SELECT and UPDATE agree."""
     table.execute("UPDATE t SET met = 0")
     table.execute(f"UPDATE t SET met = 1 WHERE {condition}")
     changed = {row["id"] for row in table.execute("SELECT id FROM t WHERE met = 1")}

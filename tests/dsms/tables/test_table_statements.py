@@ -1,4 +1,4 @@
-"""Tables: a statement sees the effects of the statements before it, and streams join the table as of each instant."""
+"""Tables: a statement sees the effects of earlier statements, and streams join the table as of each instant."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ CHANGES = some.lists(
 
 @given(CHANGES)
 def test_statements_do_what_duckdb_does(statements: list[str]) -> None:
-    """DuckDB checks no constraint here: a statement is refused exactly if it would leave a key twice."""
+    """DuckDB has no constraint here: a statement must be refused exactly if it would leave a key twice in DuckDB."""
     made = session("CREATE TABLE T (k INT PRIMARY KEY, v INT)")
     with duck_engine.connection() as theirs:
         theirs.execute("CREATE TEMP TABLE T (k INT, v INT)")

@@ -1,4 +1,4 @@
-"""Tables without a primary key hold equal rows several times, as in DuckDB."""
+"""Tables without a primary key can contain equal rows, as in DuckDB."""
 
 from __future__ import annotations
 

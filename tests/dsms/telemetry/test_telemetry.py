@@ -1,4 +1,4 @@
-"""What is measured comes out for Prometheus and OpenTelemetry, with the names and attributes that are documented."""
+"""Measurements are exported to Prometheus and OpenTelemetry, with the documented names and attributes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_operators_have_spans_within_the_step_that_ran_them(telemetry, spans) ->
     join, sort = operators["Join"], operators["Sort"]
     assert (join.attributes["dsms.rows.in"], join.attributes["dsms.rows.out"]) == (8, 3)
     assert join.end_time - join.start_time == pytest.approx(3e8, abs=1e3)
-    assert sort.end_time == compute.end_time  # it ran on several cores
+    assert sort.end_time == compute.end_time  # the sort ran on several cores
 
 
 def test_reports_are_read_when_they_are_exported(telemetry) -> None:
@@ -186,7 +186,7 @@ def test_prometheus_has_the_names_that_are_documented(telemetry) -> None:
 
 @pytest.mark.parametrize("who", ["executors", "coordinator"])
 def test_the_documentation_lists_all(who: str, request: pytest.FixtureRequest) -> None:
-    """`--update-golden` writes the tables anew."""
+    """`--update-golden` rewrites the tables."""
     listed = instruments.EXECUTOR if who == "executors" else instruments.COORDINATOR
     head = f"| metric, {who} | labels | meaning | what to do |\n|---|---|---|---|\n"
     text, lines = OPERATIONS.read_text(), [_documented(each) for each in listed]

@@ -1,4 +1,5 @@
-"""ASOF JOIN at every instant, against DuckDB: its own ASOF JOIN if times are unique, else a correlated subquery."""
+"""ASOF JOIN at every instant, compared with DuckDB: with its ASOF JOIN if times are unique, else with a correlated
+subquery."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SOURCES = """REGISTER SOURCE A (id INT, k TEXT, t INT, x INT) FROM a;
 REGISTER SOURCE B (k TEXT, t BIGINT, y INT, z TEXT) FROM b;
 CREATE STREAM S OVER A KEY id; CREATE STREAM E OVER A KEY NULL;
 CREATE STREAM D OVER B KEY (k, t); CREATE STREAM L OVER B KEY NULL;"""
-#: Queries that DuckDB answers as they are.
+#: Queries whose text is the same in DuckDB.
 UNIQUE = [
     "SELECT S.id, S.k, S.t, x, D.t AS u, y, z FROM S ASOF JOIN D ON S.k = D.k AND S.t >= D.t",
     "SELECT S.id, D.k, D.t AS u, y FROM S ASOF LEFT JOIN D ON D.k = S.k AND D.t < S.t",
@@ -31,7 +32,7 @@ UNIQUE = [
     "SELECT z, count(*) AS n, sum(x) AS s FROM S ASOF LEFT JOIN D ON S.k = D.k AND S.t >= D.t GROUP BY z",
     "SELECT O.id, P.id AS p, y FROM S O, S P ASOF JOIN D ON P.k = D.k AND P.t >= D.t WHERE O.id < P.id",
 ]
-#: Queries, and what they are in DuckDB.
+#: Queries with their equivalents in DuckDB.
 TIED = {
     "SELECT S.id, L.t AS u, y, z FROM S ASOF LEFT JOIN L ON S.k = L.k AND S.t >= L.t":
         """SELECT id, b.t, b.y, b.z FROM S LEFT JOIN LATERAL

@@ -1,4 +1,4 @@
-"""Band joins at every instant, against DuckDB, and which conditions become band joins."""
+"""Band joins at every instant, compared with DuckDB, and which conditions become band joins."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def test_other_conditions_are_not(condition) -> None:
 
 @pytest.mark.parametrize("points_first", [False, True])
 def test_what_is_in_fault_does_not_depend_on_batches(points_first) -> None:
-    """Which other rows are looked at depends on the rows beside them; they are not compared."""
+    """A range search also returns neighbours of the matching rows, which depend on the batch. They are dropped before
+    the condition is evaluated, so that they cause no fault."""
     letters = []
     for cut in ((1, None), (1, 1), (1, 2)):
         session = LocalSession(*cut)

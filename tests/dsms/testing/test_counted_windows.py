@@ -1,4 +1,4 @@
-"""Only counts of windows over synchronised rows are pre-aggregated by panes; the results are the same."""
+"""Only counts of windows over synchronised rows are pre-aggregated by panes, without a change of results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_others_are_not(name: str) -> None:
     assert "Assign" in explained(SOURCE, OTHERS[name]) and "Panes" not in explained(SOURCE, OTHERS[name])
 
 
-#: Key, seconds of the window's time (None: NULL), instant.
+#: Rows as (key, seconds of the window's time or None for NULL, instant).
 ROWS = st.lists(
     st.tuples(st.sampled_from([None, "a", "b"]), st.none() | st.integers(-20, 20), st.integers(1, END - 1)), max_size=30
 )

@@ -1,4 +1,4 @@
-"""EMIT FINAL against DuckDB: at every instant the results of the windows that have ended, each inserted once."""
+"""EMIT FINAL compared with DuckDB: at every instant the results of the windows that have ended, each inserted once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ END = 40
 SOURCES = """REGISTER SOURCE A (k TEXT, x BIGINT) FROM a;
 CREATE STREAM S OVER A KEY NULL; CREATE STREAM D OVER A KEY k;
 CREATE STREAMED VIEW W AS SELECT k, x FROM S WHERE x > 0;"""
-#: Window functions, and which instants in DuckDB are the ends of windows that hold the instant ts.
+#: Window functions, and the condition in DuckDB that an instant e is the end of a window that contains the instant ts.
 WINDOWS = {
     "TUMBLE(TABLE S, DESCRIPTOR(TS), 5)": "e > ts AND e <= ts + 5 AND e % 5 = 0",
     "HOP(TABLE S, DESCRIPTOR(TS), 2, 5)": "e > ts AND e <= ts + 5 AND (e - 5) % 2 = 0",

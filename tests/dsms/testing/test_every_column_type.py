@@ -1,4 +1,4 @@
-"""Queries over columns of every type: each is refused, or it runs over values at the ends of the type and NULL."""
+"""Queries over columns of every type: each is refused or runs over extreme values of the type and NULL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.testing import LocalSession
 from operators.core.errors import InternalError, UserError
 from tests.support.strategies import examples
 
-#: For each column its type, and two values of it; a third row is all NULL.
+#: The type of each column, and two values. A third row is all NULL.
 COLUMNS = {
     "bo": ("BOOLEAN", "true", "false"),
     "i8": ("TINYINT", "1", "-128"),

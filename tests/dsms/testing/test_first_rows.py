@@ -1,5 +1,5 @@
-"""Only for first rows over synchronised, insert-only rows are candidates selected before the exchange; the results are
-the same."""
+"""Candidates for first rows are selected before the exchange only over synchronised, insert-only rows, without a change
+of results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nothing_is_left_out_of_others(name: str) -> None:
     assert "TopK" in explained(SOURCE, OTHERS[name]) and "FirstCandidates" not in explained(SOURCE, OTHERS[name])
 
 
-#: Key, value (None: NULL), what breaks ties, instant.
+#: Rows as (key, value or None for NULL, tie-breaker, instant).
 ROWS = st.lists(
     st.tuples(
         st.sampled_from([None, "a", "b"]), st.none() | st.integers(0, 3), st.integers(0, 2), st.integers(1, END - 1)
@@ -52,7 +52,7 @@ def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> Loc
 
 
 def best(rows, key):
-    """The first row of a key: NULL first, then the greatest v; among equal v the least w."""
+    """The first row of a key: NULL comes first, then the greatest v; among equal v the least w."""
     candidates = [(v, w) for k, v, w, _ in rows if k == key]
     v, w = min(candidates, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
     return key, v, w

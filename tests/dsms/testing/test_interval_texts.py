@@ -1,4 +1,4 @@
-"""Texts of intervals, in views and in SELECTs that run once, as DuckDB reads them."""
+"""Texts of intervals in views and in one-time SELECTs have the values that they have in DuckDB."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Joins whose order changes while they run: the records are those of the plan that stays, and the relation is that of
-DuckDB at every instant."""
+"""Joins whose order changes while they run: they publish the records of a plan without changes, and the relation equals
+DuckDB's at every instant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = "".join(
     f"CREATE STREAM S{name} OVER T{name} KEY NULL;"
     for name in NAMES
 )
-#: What is selected, and the conditions between the four inputs.
+#: The select lists, and the conditions between the four inputs.
 SELECTS = (
     "a, va, vb, vd",
     "a, COUNT(*) AS n, MAX(vd) AS m, SUM(vb) AS s",
@@ -26,7 +26,7 @@ SELECTS = (
 )
 CONDITIONS = ("a = b AND b = c AND c = d", "a = b AND a = c AND a = d AND va < vd", "a = b AND va = c AND vb = d")
 GROUPS = {SELECTS[1]: " GROUP BY a"}
-#: How long rows stay in each of the inputs; None: for ever.
+#: How long rows stay in each of the inputs; None means without an end.
 RANGES = st.tuples(*[st.sampled_from([0, 4, 9, 15])] * 4)
 RECORDS = st.lists(
     st.tuples(st.sampled_from(NAMES), st.integers(0, 3), st.integers(0, 3), st.integers(0, END - 1), st.integers(0, 3)),
@@ -42,7 +42,7 @@ def text(select: str, condition: str, ranges) -> str:
 
 
 def play(sql: str, records, changes, partitions: int = 1, batch: int | None = None) -> LocalSession:
-    """The session after the records, in which the join order is changed after so many of them."""
+    """The session after the records. The join order changes after the given numbers of records."""
     session = LocalSession(partitions, batch)
     session.execute(SOURCES + sql)
     for number, (name, key, value, at, _) in enumerate(arriving(records)):
@@ -54,7 +54,7 @@ def play(sql: str, records, changes, partitions: int = 1, batch: int | None = No
 
 
 def arriving(records):
-    """The records by their instant, with a disorder that SLACK allows."""
+    """The records ordered by instant, with a disorder within SLACK."""
     return sorted(records, key=lambda record: record[3] + record[4] / 2)
 
 
@@ -63,7 +63,7 @@ def relation(session: LocalSession, at: int) -> list[tuple]:
 
 
 def by_duckdb(select: str, condition: str, ranges, records, at: int) -> list[tuple]:
-    """The query over what the windows hold at an instant."""
+    """The query over the contents of the windows at an instant, by DuckDB."""
     database = duckdb.connect()
     for name, length in zip(NAMES, ranges, strict=True):
         database.execute(f"CREATE TABLE S{name} ({name} INT, v{name} INT)")
@@ -119,7 +119,7 @@ TWO = f"""CREATE QUERY Q AS SELECT STREAMED a, SUM(vb) AS n FROM {UNION} GROUP B
     st.integers(0, 90),
 )
 def test_queries_that_share_their_joins_change_at_different_times(records, changes, ahead) -> None:
-    """The source of the other side of the union is ahead of those of the joins."""
+    """The source of the other side of the union is ahead of the sources of the joins."""
 
     def published(changes) -> list[list]:
         session = LocalSession()
@@ -136,7 +136,7 @@ def test_queries_that_share_their_joins_change_at_different_times(records, chang
 
 
 def test_lanes_whose_state_is_not_complete_are_not_merged() -> None:
-    """Both next plans are exact from the same instant on, though they begin at different ones."""
+    """Both next plans are exact from the same instant on, although they begin at different instants."""
 
     def published(*, changing: bool) -> list[list]:
         session = LocalSession()

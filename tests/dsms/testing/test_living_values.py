@@ -1,5 +1,5 @@
 """CONSTRAINT CLUSTERED BY and REFERENCES: records that violate them are refused, results are those of the same query
-without them over the other records, and operators forget values that cannot come any more."""
+without constraints over the admitted records, and operators drop state for values that cannot come again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ QUERIES = {
     "keyed by more": "SELECT v, count(*) AS n FROM LASTCV GROUP BY v",
     "keyed by less": "SELECT c, count(*) AS n FROM LASTV GROUP BY c",
 }
-#: Rows of windows end, but none comes with a value whose life is over: their joins forget too.
+#: Queries over windows. Their rows end, but no row has a value whose life is over; therefore their joins drop state
+#: too.
 WINDOWED = [
     "SELECT S.id, P.id AS other FROM S [Range 30] JOIN P [Range 40] ON S.c = P.c",
     "SELECT S.c, count(*) AS n FROM S [Range 30] JOIN P ON S.c = P.c JOIN S [Range 9] AS T ON T.c = P.c GROUP BY S.c",
@@ -54,12 +55,12 @@ Log = list[dict]
 
 
 def value(number: int) -> int:
-    """A distinct number for each argument, in no order."""
+    """A distinct number for each argument, not in the order of arguments."""
     return number * 37 % 1009
 
 
 def log(seed: int, count: int, lag: int = 0) -> Log:
-    """Records whose values are clustered; a few come again much later, or have no referenced value."""
+    """Records whose values are clustered. A few values come again much later, or are not referenced."""
     draw, records = random.Random(seed), []
     for number in range(count):
         at = number // 5 - lag - draw.randrange(2)
@@ -96,7 +97,7 @@ def clustered(records: Log, column: str, k: int) -> tuple[Log, set[int]]:
 
 
 def admitted(logs: dict[str, Log]) -> tuple[dict[str, Log], dict[str, set[int]]]:
-    """Decides record by record: the admitted records in log order, and the offsets of the refused records."""
+    """The admitted records in log order and the offsets of the refused records, decided record by record."""
     kept, refused = {}, {}
     for name, records in logs.items():
         kept[name], refused[name] = in_time(records)
@@ -140,7 +141,7 @@ def in_order(rows: list[tuple]) -> list[tuple]:
 
 
 def expected(kept: dict[str, Log], at: int) -> list[list[tuple]]:
-    """DuckDB over the admitted records up to an instant."""
+    """The results over the admitted records up to an instant, by DuckDB."""
     database = duck_engine.connection()
     for name, (source, keys) in STREAMS.items():
         rows = sorted((record for record in kept[source] if record["ts"] <= at), key=lambda record: record["ts"])
@@ -179,7 +180,7 @@ def test_windows_join_as_without_the_promises(seed: int, how: tuple) -> None:
 
 
 def state_rows(made: LocalSession) -> dict[str, int]:
-    """The rows of state by operator, without those of buffers."""
+    """The number of rows of state by kind of operator, without buffers."""
     sizes: dict[str, int] = {}
     for report in made.reports():
         for operator in report.operators:
@@ -208,7 +209,7 @@ def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalS
 
 
 def test_state_does_not_grow_with_the_log() -> None:
-    """Except for eight bytes per value that cannot come any more."""
+    """The exception is eight bytes for each value that cannot come again."""
     queries = [name for name in QUERIES if "two lives" not in name and name not in ("one life", "keyed by less")]
     small, large, unbounded = (
         state_rows(after(queries, count, constraints))

@@ -137,7 +137,7 @@ def test_a_promise_never_takes_back(session) -> None:
 
 @pytest.mark.parametrize("queries", ["", "CREATE STREAMED VIEW X AS SELECT k FROM SA;"])
 def test_a_row_in_fault_that_no_record_has_caused_is_reported_with_a_source_of_its_query(queries: str):
-    """Whether the sources that were registered before run with it or not."""
+    """It does not matter whether sources that were registered before are read by the same lane."""
     session = LocalSession()
     session.execute(f"""
         REGISTER SOURCE A (k INT) FROM a; CREATE STREAM SA OVER A KEY k;
@@ -191,7 +191,7 @@ def test_what_is_no_instant_is_refused_before_anything_changes(session, ts: obje
 
 @pytest.mark.parametrize("batch", [[1], [{"k": 1, "v": 1, "ts": 1}, None]])
 def test_a_push_of_something_else_than_dicts_is_refused_before_anything_changes(session, batch: list) -> None:
-    with pytest.raises(UserError, match=r"record \d of the push is no dict"):
+    with pytest.raises(UserError, match=r"record \d of the push is not a dict"):
         session.push("T", batch)
     session.push("T", [{"k": 2, "v": 2, "ts": 2}])
     session.advance(3)
@@ -216,7 +216,7 @@ def test_a_session_advances_to_points_of_time() -> None:
 
 
 def test_rows_with_nan_leave_a_relation() -> None:
-    """NaN equals itself, and -0.0 equals 0.0, also within lists and structs."""
+    """NaN equals itself and -0.0 equals 0.0, even within lists and structs."""
     session = LocalSession()
     session.execute("REGISTER SOURCE T (id INT, x DOUBLE, l DOUBLE[], s STRUCT<y DOUBLE>) FROM t TAGGED NONE")
     session.execute("CREATE STREAM S OVER T KEY NULL")

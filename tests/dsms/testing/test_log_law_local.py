@@ -1,4 +1,4 @@
-"""Log law: batches, partitions and the moments of heartbeats do not change a single record of the output."""
+"""Log law: batches, partitions and the times of heartbeats do not change a single record of the output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.support.strategies import END, History
 
 
 def run(history: History, statements: str, cut, pieces: list[int], promises: bool) -> LocalSession:
-    """Pushes the history in pieces; with `promises`, time then advances after each as far as no record becomes late."""
+    """Pushes the history in pieces. With `promises`, time advances after each piece as far as possible without making
+    records late."""
     session = LocalSession(*cut)
     session.execute(history.shape.sql + statements)
     events = list(history.events)
@@ -58,7 +59,7 @@ def test_when_a_query_is_registered_does_not_matter(history, data) -> None:
 
 
 def test_equal_rows_of_two_keys_do_not_cancel_by_chance_of_the_partition() -> None:
-    """Two keys swap their values at one instant: the same is published, whatever their partitions."""
+    """Two keys swap their values at one instant: the published records do not depend on their partitions."""
     published = []
     for partitions in (1, 2, 3, 5, 8):
         session = LocalSession(partitions)

@@ -1,4 +1,4 @@
-"""NaN equals itself, also as the only column that rows are found by, whatever the batches."""
+"""NaN equals itself, even as the only column by which rows are looked up, for all batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CREATE AGGREGATE counted(y DOUBLE): INT {
 
 
 def result(query: str, batch: int | None) -> list[dict[str, Any]]:
-    """The result after three records with NaN, one after the other."""
+    """The result after three records with NaN, pushed one after the other."""
     session = LocalSession(batch_records=batch)
     session.execute(f"{DECLARED} CREATE STREAMED VIEW Q AS {query}")
     for at in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Aggregates that read the order of rows, over windows in which a row leaves as an equal one comes."""
+"""Aggregates that depend on the order of rows, over windows in which a row leaves while an equal row enters."""
 
 from __future__ import annotations
 

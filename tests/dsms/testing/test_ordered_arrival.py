@@ -1,5 +1,5 @@
-"""CONSTRAINT ORDERED BY: records that violate it are refused, results are those of the same query without it over the
-other records, and operators forget lower values."""
+"""CONSTRAINT ORDERED BY: records that violate it are refused, results are those of the same query without the
+constraint over the admitted records, and operators drop state for lower values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ QUERIES = {
     "keyed": "SELECT v, count(*) AS n FROM KAT GROUP BY v",
     "other_key": "SELECT c, count(*) AS n FROM KV GROUP BY c",
 }
-#: Rows of windows end, but none comes below the bounds: their joins forget too. At the end of a run all are empty.
+#: Queries over windows. Their rows end, but no row is below the bounds; therefore their joins drop state too. At the
+#: end of a run all windows are empty.
 WINDOWED = {
     "pairs": "SELECT a.id, b.id AS other FROM S [Range 40] a JOIN U [Range 90] b ON a.c = b.c AND a.v <= b.v",
     "kept": "SELECT id, c FROM S [Range 50] a WHERE EXISTS (SELECT 1 FROM U [Range 70] b WHERE b.c = a.c)",
@@ -42,7 +43,7 @@ STREAMS += "CREATE STREAM KV OVER T KEY v"
 
 
 def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
-    """Records whose column `c` nearly ascends; now and then it is lower than the constraint allows, or far higher."""
+    """Records whose column `c` almost ascends. Sometimes it is lower than the constraint permits, or far higher."""
     draw, records = random.Random(seed), []
     for number in range(count):
         c = number - lag - draw.randrange(K + 1) - (draw.random() < 0.1) * draw.randrange(12)
@@ -53,13 +54,13 @@ def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
 
 
 def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
-    """Decides record by record: the admitted records, and the reasons why others are refused."""
+    """The admitted records and the reasons why others are refused, decided record by record."""
     high, latest, kept, refused = None, None, [], {}
     for offset, record in enumerate(records):
         c = record["c"]
         if c is not None:
             if high is not None and c < high - K:
-                refused[offset] = f"violates ORDERED BY c WITHIN {K}: {c} came, {high - K} is"
+                refused[offset] = f"violates ORDERED BY c WITHIN {K}: the value {c} is below {high - K}"
                 continue
             high = c if high is None else max(high, c)
         if latest is not None and record["ts"] < latest - SLACK:
@@ -92,7 +93,7 @@ def last(kept: list[dict], key: str) -> list[dict]:
 
 
 def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
-    """DuckDB over the admitted records."""
+    """The results over the admitted records, by DuckDB."""
     database = duck_engine.connection()
     tables = {"S": kept, "U": others, "KAT": last(kept, "c"), "KV": last(kept, "v")}
     for name, rows in tables.items():
@@ -140,7 +141,7 @@ def test_windows_join_as_without_the_promise(seed: int, how: tuple) -> None:
 
 
 def state_rows(made: LocalSession) -> dict[str, int]:
-    """The rows of state by operator, without those of buffers."""
+    """The number of rows of state by kind of operator, without buffers."""
     sizes: dict[str, int] = {}
     for report in made.reports():
         for operator in report.operators:

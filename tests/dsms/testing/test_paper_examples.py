@@ -1,4 +1,4 @@
-"""The running examples of SyncSQL sections 2.1 and 2.2, with the paper's statements and numbers."""
+"""The running examples of SyncSQL, sections 2.1 and 2.2, with the paper's statements and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def session(request: pytest.FixtureRequest) -> LocalSession:
 
 
 def push(session: LocalSession, readings: str) -> None:
-    """Readings as the paper writes them: `a 78 1` is <a, 78>1."""
+    """Pushes readings: `a 78 1` is the paper's <a, 78>1."""
     for reading in readings.split(", "):
         room, temperature, ts = reading.split()
         session.push("TemperatureSource", [{"RoomID": room, "Temperature": int(temperature), "ts": int(ts)}])
@@ -112,7 +112,7 @@ def test_example_4_q4_over_the_stream_and_over_the_view(session: LocalSession) -
 
 
 def test_ts_of_a_view_is_the_instant_of_its_own_change(session: LocalSession) -> None:
-    """Section 3.1: output tuples carry timestamps, so ℜ of a view has TS too."""
+    """Section 3.1: output tuples have timestamps; therefore ℜ of a view has TS too."""
     session.execute(HOT_ROOMS)
     session.execute("create streamed view Since as select RoomID, TS as since from ℜ(HotRooms₁)")
     push(session, ROOMS)

@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest of its own."""
+"""The pytest plugin, in a separate pytest process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_that_fails(dsms_session):
 
 
 def run(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """A pytest of its own over `TESTS`."""
+    """Runs a separate pytest process over `TESTS`."""
     (directory / "conftest.py").write_text('pytest_plugins = ["dsms.testing.pytest_plugin"]\n')
     (directory / "test_them.py").write_text(TESTS)
     strict = ["-p", "no:cacheprovider", "--strict-markers"]

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE at every instant, against DuckDB, with rows that come and go."""
+"""WITH RECURSIVE at every instant, compared with DuckDB, with rows that are inserted and removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ END = 8
 SOURCES = """REGISTER SOURCE Edges (c INT, d INT, w INT) FROM e; REGISTER SOURCE Nodes (n INT, kind TEXT) FROM n;
 CREATE STREAM E OVER Edges KEY (c, d); CREATE STREAM M OVER Edges KEY NULL; CREATE STREAM N OVER Nodes KEY n;"""
 PATHS = "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM E UNION SELECT p.a, E.d FROM p JOIN E ON p.b = E.c) "
-#: Types are widened, where DuckDB casts to those of the first query.
+#: A query whose types are widened here; DuckDB casts to the types of the first query.
 WIDENED = "WITH RECURSIVE p (a) AS (SELECT c FROM E UNION SELECT a * 0.5e0 FROM p WHERE a > 0.3) SELECT a FROM p"
 QUERIES = [
     PATHS + "SELECT a, b FROM p",
@@ -27,7 +27,7 @@ QUERIES = [
     PATHS + "SELECT p.a, q.b FROM p JOIN p q ON p.b = q.a WHERE p.a < q.b",
     PATHS + "SELECT n FROM N WHERE n NOT IN (SELECT b FROM p WHERE a = 0)",
     "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM M UNION SELECT a, d FROM p, M WHERE b = c AND w > 0) SELECT * FROM p",
-    # lengths of walks, with a bound, and the shortest of each pair
+    # lengths of walks, up to a bound, and the shortest walk of each pair
     "WITH RECURSIVE p (a, b, l) AS (SELECT c, d, 1 FROM E UNION SELECT a, d, l + 1 FROM p, E WHERE b = c AND l < 5) "
     "SELECT a, b, min(l) AS hops FROM p GROUP BY a, b",
     # connected components: the least node that a node is connected to
@@ -56,7 +56,7 @@ QUERIES = [
     "WHERE (a, a) IN (SELECT c, w FROM E)) SELECT a, b FROM p",
     "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM E UNION SELECT b, b FROM p WHERE EXISTS (SELECT 1 FROM N "
     "WHERE n = a AND n = b) AND (b, a) IN (SELECT w, w FROM E)) SELECT a, b FROM p",
-    # beside each other, and one within a subquery
+    # two recursions in one WITH, and one within a subquery
     "WITH RECURSIVE p (a) AS (SELECT 1 UNION SELECT d FROM p, E WHERE a = c), "
     "q (a) AS (SELECT a FROM p WHERE a > 1 UNION SELECT c FROM q, E WHERE a = d) SELECT a FROM q",
     "SELECT n, (WITH RECURSIVE p (a) AS (SELECT 0 UNION SELECT d FROM p, E WHERE a = c) SELECT count(*) FROM p) AS k "

@@ -1,5 +1,5 @@
-"""MATCH_RECOGNIZE at every instant, against a matcher that tries all ways in the order of their preference, with rows
-that come late and go."""
+"""MATCH_RECOGNIZE at every instant, compared with a matcher that tries all matches in the order of preference, with
+rows that come late and are removed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Matched = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A pattern as text and as a tree, its variables' conditions in both forms, and its measures in both forms."""
+    """A pattern as text and as a tree, with the conditions of its variables and its measures as SQL and as Python."""
 
     pattern: str
     tree: Any
@@ -41,7 +41,7 @@ class Case:
 
 
 def ways(tree: Any, case: Case, rows: list[Row], at: int, matched: Matched) -> Iterator[Matched]:
-    """All ways to match a tree from a row on, the preferred one first."""
+    """All matches of a tree from a row on, the preferred one first."""
     if isinstance(tree, str):
         if tree == "^" or tree == "$":
             yield from [matched] if at == (0 if tree == "^" else len(rows)) else []
@@ -101,7 +101,7 @@ def answer(case: Case, rows: list[Row]) -> list[Matched]:
 
 
 def values(rows: list[Row], match: Matched, variable: str | None = None) -> list[int]:
-    """The values of the rows of a variable, without NULLs."""
+    """The values of the rows of a variable (None: of all rows of the match), without NULLs."""
     return [rows[at]["v"] for at, name in match if variable in (None, name) and rows[at]["v"] is not None]
 
 
@@ -152,7 +152,7 @@ CASES = [
         lambda rows, m: (None, m[-1][1], min(values(rows, m), default=None), len(values(rows, m, "B"))),
         "AFTER MATCH SKIP TO NEXT ROW", lambda match: match[0][0] + 1,
     ),
-    Case(  # conditions on the rows that are matched so far
+    Case(  # conditions on the rows matched so far
         "S G* E", ("seq", "S", ("rep", "G", *STAR), "E"),
         "G AS G.v >= S.v AND SUM(G.v) < 6, E AS E.v < LAST(G.v, 1) + 1",
         {"G": lambda r, i, m: r[i]["v"] is not None and _less((_last(r, m, "S") or 0) - 1, r[i]["v"])
@@ -239,7 +239,7 @@ def test_one_row_per_match_at_every_instant(case: Case, records: list[Row], cut)
         assert rows == expected(case, sorted(records, key=lambda r: r["ts"]), at, every=False), f"at {at}"
 
 
-#: Measures of all rows run: at each row they are those of the match up to it.
+#: Cases for ALL ROWS PER MATCH, where measures are running: at each row they are those of the match up to that row.
 RUNNING = [case for case in CASES if "FIRST(v, 1)" not in case.measures]
 
 
@@ -269,7 +269,7 @@ REFUSED = {
     "ORDER BY t MEASURES A.v AS a PATTERN (A B DEFINE B AS v > 1": "",
     "ORDER BY t MEASURES A.v AS a PATTERN (A) DEFINE X AS v > 1": '"X" is not a variable of PATTERN',
     "ORDER BY t MEASURES A.v AS a PATTERN (A) DEFINE A AS v > 1, a AS v < 1": 'variable "A" is defined twice',
-    "ORDER BY t MEASURES A.v AS a PATTERN (A {3,1})": "the bounds of a repetition",
+    "ORDER BY t MEASURES A.v AS a PATTERN (A {3,1})": "an upper bound of 0 or below its lower bound",
     "ORDER BY t MEASURES A.v AS a PATTERN ((A?)+)": "PATTERN repeats a part that can match an empty",
     "ORDER BY t MEASURES A.v AS a PATTERN (A{1,99999})": "a bound of a repetition in PATTERN exceeds 2,000",
     "ORDER BY t MEASURES A.v AS a PATTERN ((A{1,1000}){1,1000})": "PATTERN is too long",
@@ -322,7 +322,7 @@ def test_names_of_variables_and_words_of_the_clause() -> None:
 
 
 def test_a_search_over_single_rows_is_never_given_up() -> None:
-    """Ways that were tried once are not tried again, whatever limits the match."""
+    """Partial matches that were tried are not tried again, with and without WITHIN."""
     for within in ("", " WITHIN 1000"):
         clauses = f"ORDER BY t MEASURES COUNT(*) AS n PATTERN ((X | Y)+ Z){within} DEFINE Z AS v < 0"
         assert rows_of(clauses, [1] * 40) == [] and rows_of(clauses, [*[1] * 40, -1]) == [(41,)]
@@ -344,7 +344,8 @@ def test_a_sum_outside_its_type_is_a_fault_or_does_not_hold() -> None:
 
 
 def test_a_sum_of_long_decimals_is_exact_or_outside_its_type() -> None:
-    """Sums of 38 digits are exact in DEFINE and MEASURES; beyond them they are faults, and do not hold."""
+    """Sums of up to 38 digits are exact in DEFINE and MEASURES. Beyond 38 digits a sum in MEASURES is a fault, and a
+    condition with it in DEFINE is not true."""
     session = LocalSession()
     session.execute(
         "REGISTER SOURCE T (t INT, v DECIMAL(38, 1)) FROM t; CREATE STREAM S OVER T KEY t;"
@@ -395,7 +396,7 @@ def test_timestamps_limit_a_match_by_an_interval() -> None:
 
 
 def test_a_search_that_does_not_end_is_a_fault() -> None:
-    """Conditions that look at the match so far are tried in every way."""
+    """With conditions on the match so far, all combinations have to be tried."""
     session = LocalSession()
     session.execute(
         f"{SOURCES} CREATE STREAMED VIEW V AS SELECT * FROM A MATCH_RECOGNIZE (ORDER BY t MEASURES COUNT(*) AS n "

@@ -1,4 +1,4 @@
-"""Sample(p): which rows it keeps, against splitmix64 in Python integers; with joins, groups, windows and keys."""
+"""Sample(p): which rows it keeps, compared with splitmix64 in Python integers; with joins, groups, windows and keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATE STREAM K OVER T KEY k;
 
 
 def chance(number: int, salt: int) -> float:
-    """splitmix64 of Steele, Lea and Flood, as their paper prints it, over Python's integers."""
+    """splitmix64 as printed in the paper of Steele, Lea and Flood, over Python's integers."""
     gamma = 0x9E3779B97F4A7C15
     z = (number + gamma * (2 * salt + 1)) % 2**64
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
@@ -32,7 +32,7 @@ def records() -> list[dict[str, int]]:
 
 
 def kept(percent: float, salt: int = 0) -> list[dict[str, int]]:
-    """The records of the first source that are kept; the position of a record in the list is its offset."""
+    """The records of the first source that are kept. The position of a record in the list is its offset."""
     return [record for at, record in enumerate(records()) if chance(at, salt) < percent / 100]
 
 

@@ -19,7 +19,8 @@ END = 6
 SOURCES = (
     "REGISTER SOURCE A (k INT, v INT, s TEXT) FROM a; CREATE STREAM S OVER A KEY k; CREATE STREAM M OVER A KEY NULL;"
 )
-#: Rows of values, as SQL's standard and PostgreSQL compare them; DuckDB takes two NULLs within rows as equal.
+#: Comparisons of rows of values, with their meaning in standard SQL and PostgreSQL. In DuckDB two NULLs within rows are
+#: equal.
 ROWS = {
     "SELECT k FROM S WHERE (k, v) = (1, 2)": "SELECT k FROM S WHERE k = 1 AND v = 2",
     "SELECT k FROM S WHERE (k, v) <> (1, 2)": "SELECT k FROM S WHERE NOT (k = 1 AND v = 2)",
@@ -34,20 +35,20 @@ ROWS = {
     "SELECT a.k, b.k AS other FROM S a JOIN M b ON (a.v, a.s) = (b.v, b.s)":
         "SELECT a.k, b.k AS other FROM S a JOIN M b ON a.v = b.v AND a.s = b.s",
 }  # fmt: skip
-#: Queries that DuckDB spells otherwise: its generate_series in a select list is an array.
+#: Queries with another text in DuckDB, where generate_series in a select list is an array.
 SPELLED = {
     **ROWS,
     "SELECT k, generate_series(1, v) AS g FROM S": "SELECT k, UNNEST(generate_series(1, v)) AS g FROM S",
 }
 QUERIES = [
-    # aliases of the select list in what follows them
+    # aliases of the select list in later items and clauses
     "SELECT v + 1 AS w, w * 2 AS x, x - w AS y FROM S",
     "SELECT k AS v, v + 1 AS w FROM S",
     "SELECT s, count(*) AS n, n * 2 AS twice FROM M GROUP BY s HAVING n > 1",
     "SELECT sum(v) AS t, count(*) AS n, t + n AS both FROM M",
     "SELECT v AS a, (SELECT max(k) FROM S WHERE v = 1) + a AS b FROM S",
     "SELECT x FROM (SELECT v AS w, w + 1 AS x FROM S) WHERE x > 1",
-    # columns of * changed
+    # changed columns of *
     "SELECT * EXCLUDE (v) FROM S",
     "SELECT * EXCLUDE v FROM S",
     "SELECT * REPLACE (v * 2 AS v, upper(s) AS s) FROM S",
@@ -64,7 +65,7 @@ QUERIES = [
     "SELECT UNNEST(ARRAY[k, v]) + k AS x, s FROM S WHERE v > 0",
     "SELECT x, count(*) AS n FROM (SELECT UNNEST(ARRAY[k, v]) AS x FROM S) GROUP BY x",
     "SELECT k FROM S WHERE v IN (SELECT UNNEST(ARRAY[k, 2]))",
-    # arrays of what a query gives, and of what they contain
+    # arrays of the rows of a query, and what they contain
     "SELECT k, ARRAY(SELECT b.v FROM M b WHERE b.k <= a.k ORDER BY b.v DESC NULLS LAST) AS x FROM S a",
     "SELECT k, ARRAY(SELECT v FROM S WHERE k = 1) AS x FROM M",
     "SELECT k, array_length(ARRAY(SELECT DISTINCT b.k FROM M b WHERE b.v = a.v)) AS n FROM S a",
@@ -180,7 +181,7 @@ def test_what_is_wrong_says_so(query: str, why: str) -> None:
 
 
 def test_a_series_is_not_for_queries_that_run_once() -> None:
-    """DuckDB would make any number of rows of it."""
+    """DuckDB would create any number of rows from it."""
     session = LocalSession()
     session.execute("CREATE TABLE N (a INT PRIMARY KEY); INSERT INTO N VALUES (1), (2)")
     for query in ("SELECT a, g FROM N, generate_series(a, 2) AS s(g)", "SELECT generate_series(1, 9)"):
@@ -208,7 +209,7 @@ def test_other_series_say_what_is_wrong(items: str) -> None:
 @pytest.mark.parametrize("kind", ["Istream", "Dstream"])
 @pytest.mark.parametrize("operation", ["UNION ALL", "UNION", "EXCEPT", "INTERSECT"])
 def test_a_stream_on_one_side_of_a_set_query_is_as_a_view_of_it(kind: str, operation: str) -> None:
-    """CQL section 4: the stream of rows that enter or leave a window, beside the window's rows."""
+    """CQL section 4: the stream of rows that enter or leave a window, combined with the rows of a window."""
     session, other = LocalSession(), f"{operation} SELECT id FROM B [Range 9]"
     session.execute("REGISTER SOURCE T (id INT) FROM t; CREATE STREAM B OVER T KEY NULL")
     session.execute(f"CREATE STREAMED VIEW Moved AS SELECT {kind}(id) FROM B [Range 5]")

@@ -1,4 +1,4 @@
-"""Which group-bys above sessions become one operator, and that it publishes the same as two operators."""
+"""Which group-bys above session windows become one operator, and that it publishes the same as two operators."""
 
 from __future__ import annotations
 

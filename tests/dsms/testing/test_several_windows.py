@@ -1,4 +1,4 @@
-"""Several windows in one SELECT: each is over the rows of the stream, whatever the others return."""
+"""Several windows in one SELECT: each is over the rows of the stream, independently of the others."""
 
 from __future__ import annotations
 

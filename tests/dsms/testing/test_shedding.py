@@ -1,5 +1,5 @@
-"""Queries whose input may be shed: exact if nothing is shed, else Horvitz-Thompson estimates; results are a function of
-the logs and the logged rates."""
+"""Queries whose input may be shed: their results are exact if nothing is shed, else Horvitz-Thompson estimates. They
+are a function of the logs and the logged rates."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_where_nothing_is_shed_results_are_those_of_the_query_without_the_clause
         ("SELECT k, COUNT(*) AS n FROM S GROUP BY k HAVING COUNT(*) > 2", "over HAVING"),
         ("SELECT COUNT(*) * 2 AS n FROM S", "an expression over an aggregate"),
         ("SELECT COUNT(*) AS n FROM K", "a keyed stream"),
-        ("SELECT COUNT(*) AS n FROM S [Rows 5]", "a window of ROWS: another row"),
+        ("SELECT COUNT(*) AS n FROM S [Rows 5]", "a window of ROWS: if a row is dropped, another row"),
         ("SELECT k, COUNT(*) AS n FROM HOP(TABLE S, DESCRIPTOR(TS), 5, 10) GROUP BY k", "windows that overlap"),
         ("SELECT k, COUNT(*) AS n FROM S GROUP BY k ORDER BY k LIMIT 3", "ORDER BY … LIMIT"),
     ],
@@ -149,8 +149,8 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     st.lists(RATES, min_size=1, max_size=5),
 )
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
-    """Rates change with every epoch, and are decided anew after a crash: the results are those of one epoch that only
-    follows the logged rates."""
+    """Rates change with every epoch, and are decided again after a crash. The results equal those of one epoch that
+    uses only the logged rates."""
     logs = [sorted(log, key=lambda record: record[2]) for log in logs]
     cut, ids = shed_run(logs, targets, limits, crash_at, rates)
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
@@ -161,7 +161,7 @@ def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, target
 
 @pytest.mark.parametrize("crash_at", [1, 3])
 def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash_at: int) -> None:
-    """The wanted rates change again after the crash, while records before it are read again."""
+    """The wanted rates change again after the crash, while the records before it are read again."""
     logs = [[("abc"[at % 3], at % 3 + 1, at // 2, None) for at in range(40)] for _ in range(2)]
     cut, _ = shed_run(logs, 1, [14], crash_at, [1.0, 0.5, 0.25, 0.75])
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
@@ -169,7 +169,7 @@ def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash
 
 
 def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
-    """The sums are over the records below the frontier; the last instant is 29."""
+    """The sums are over the records below the frontier. The last instant is 29."""
     logs = [[("ab"[at % 2], at % 5, at // 10, None) for at in range(partition, 300)] for partition in range(2)]
     plan = {0: [(100, 0.5), (200, 0.25)], 1: [(50, 0.5)]}
     (_, ids) = shed_run(logs, 1, [1000])
@@ -193,7 +193,7 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
 
 
 def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
-    """A quarter of the records with v < 2 is kept; the others are added up exactly and add nothing to the error."""
+    """A quarter of the records with v < 2 is kept. The others are summed exactly and add nothing to the error."""
     log = [("ab"[at % 2], at % 5 if at % 7 else None, at // 10, None) for at in range(300)]
     _, ids = shed_run([log], 1, [1000])
     world, _ = shed_run([log], 2, [70], sheds={ids["Low"]: {("o1", 0): [(0, 0.25)]}})
@@ -211,7 +211,7 @@ def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
 
 
 def test_what_may_be_left_out_decides_the_error() -> None:
-    """Ten rows of value 100, and 90 rows of value 1; only the latter may be shed."""
+    """Ten rows with value 100 and 90 rows with value 1; only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
     seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
@@ -226,7 +226,7 @@ def test_what_may_be_left_out_decides_the_error() -> None:
 
 
 def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
-    """A quarter of the records is kept from the start; the key z is only in the first half of the log."""
+    """A quarter of the records is kept from the start. The key z is only in the first half of the log."""
     log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
     messages = [message(at, record) for at, record in enumerate(log)]
     catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
@@ -256,7 +256,7 @@ def test_only_what_may_be_shed_is_repaired() -> None:
 
 
 def test_the_exact_sum_is_within_the_error_in_about_95_of_100_samples() -> None:
-    """100 sources with the same 2 000 values: their orders differ, and so do their samples."""
+    """100 sources with the same 2 000 values. Their order numbers differ; therefore their samples differ."""
     values = np.random.default_rng(5).gamma(2.0, 10.0, 2_000).round(3)
     shed, hits, estimates = Shed("q").under(settings_of(0, [(0, 0.3)])), 0, []
     frame = pl.DataFrame({"v": values, "__from": 0, "__to": 9, "__weight": 1, "__order": np.arange(2_000)})

@@ -1,4 +1,5 @@
-"""Approximate aggregates at every instant against the exact ones of DuckDB, over rows that come late, change and go."""
+"""Approximate aggregates at every instant, compared with DuckDB's exact ones, over rows that come late, change and are
+removed."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def record(row) -> dict[str, object]:
 
 
 def alive(rows, at: int) -> pl.DataFrame:
-    """The last version of each key up to an instant; of versions at one instant the last one counts."""
+    """The last version of each key up to an instant. Of several versions at one instant, it is the last one."""
     last: dict[int, tuple] = {}
     for row in sorted((row for row in rows if row[1] <= at), key=lambda row: row[1]):
         last[row[0]] = row
@@ -109,8 +110,8 @@ def test_descending_percentiles_are_counted_from_the_greatest_value() -> None:
 @settings(max_examples=examples(25))
 @given(st.lists(ROW, max_size=40), st.integers(1, 9))
 def test_counts_depend_on_the_values_that_are_there_alone(rows, batch) -> None:
-    """At every instant they are those over only the rows that are there; few values have nearly always coupons of their
-    own, so a count is at most the exact one, and rarely one less."""
+    """At every instant, counts are those over the present rows alone. A few values almost always have different
+    coupons; therefore a count is at most the exact one, and rarely one less."""
     made = session(rows, ABOUT, batch)
     missed = 0
     for at in (0, 3, END // 2, END - 1):
@@ -134,7 +135,8 @@ def test_results_do_not_depend_on_batches(rows, batch) -> None:
 
 
 def test_many_values_are_counted_within_the_error_in_a_state_of_fixed_size() -> None:
-    """20 000 users in each of 10 windows: a count may be beyond its error in one window of 20; here three may."""
+    """20 000 users in each of 10 windows. A count may be beyond its error in one of 20 windows; this test permits three
+    of 10."""
     made = LocalSession()
     made.execute(
         SOURCES
@@ -203,7 +205,7 @@ def test_what_cannot_be_kept_is_refused_with_the_reason(options: str, select: st
 
 @pytest.mark.parametrize("memory", [20_000, 99_999, 250_000, 1_234_567, 9_000_000])
 def test_the_memory_that_is_promised_is_kept(memory: int) -> None:
-    """What sketches of the least error take is within the memory, and nearly all of it."""
+    """Sketches of the least error take almost all of the memory, and no more."""
     below = logical.Values(pa.schema([("u", pa.string()), ("x", pa.float64())]), ())
     count = Aggregate("n", "count", ("u",), pa.int64(), False, distinct=True)
     median = Aggregate("m", "median", ("x",), pa.float64())

@@ -26,7 +26,7 @@ def replay(session: LocalSession, history: History) -> None:
 
 
 def over(view: View, relations: Relations, schema, table: str) -> Relations:
-    """The view from its definition, instant by instant."""
+    """The relations of a view, computed from its definition instant by instant."""
     by_instant: Relations = {}
     previous = None
     for at, rows in relations.items():

@@ -1,4 +1,4 @@
-"""A session of one process, served to clients of PostgreSQL."""
+"""A local session that is served to PostgreSQL clients."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from dsms.tables.question import QuestionWithRows
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 
-#: DuckDB's names of types by those of Arrow.
+#: DuckDB's names of types by Arrow's.
 _TYPES = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN"}
 
 
 @dataclass
 class LocalServed:
-    """The statements that a session can run; those that begin with `SLEEP` last until they are cancelled."""
+    """Runs statements in a session. Statements that begin with `SLEEP` run until they are cancelled."""
 
     session: LocalSession = field(default_factory=LocalSession)
     refusals: list[str] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)
-    #: It has no topics to subscribe to.
+    #: There are no topics to subscribe to.
     results: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def audit(self) -> Any:
-        """What was refused."""
+        """The audit log, which has only refusals: this object."""
         return self
 
     def refused(self, caller: Caller, what: str, why: str, more: int) -> None:
-        """Notes a client that was not let in."""
+        """Records the refusal of a client."""
         self.refusals.append(why)
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
@@ -57,7 +57,7 @@ class LocalServed:
         return readable_objects(self.session.catalog, caller.principal)
 
     def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
-        """DuckDB's answer in this process."""
+        """DuckDB's answer, computed in this process."""
         rows = evaluate(asked)
         types = tuple(_TYPES.get(str(field.type), "VARCHAR") for field in rows.schema)
         values = tuple(tuple(row.values()) for row in rows.to_pylist())
@@ -66,7 +66,7 @@ class LocalServed:
 
 @contextmanager
 def served(access: Access | None = None, **settings: Any) -> Iterator[tuple[LocalServed, int]]:
-    """A session that clients can connect to, and the port."""
+    """Serves a session; yields it and the port."""
     service = LocalServed()
     with serving(PostgresServer(service, access, **settings), "127.0.0.1", 0) as port:
         yield service, port

@@ -1,4 +1,4 @@
-"""Clients of PostgreSQL as they are: psycopg and SQLAlchemy, over a session of one process."""
+"""Unmodified PostgreSQL clients, psycopg and SQLAlchemy, over a local session."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_rows_come_as_values_of_their_types(service) -> None:
 
 
 def test_parameters_of_every_type_come_back_as_they_were(service) -> None:
-    """As literals in the SQL of the system; psycopg sends some as text and some in binary."""
+    """Parameters become literals in this system's SQL. psycopg sends some as text and some in binary."""
     moment = datetime.datetime(2024, 2, 29, 23, 59, 59, 123_456)  # noqa: DTZ001  a TIMESTAMP has no zone
     values = [
         7, -(2**40), 2.5, True, "a'b\\c\n", moment, moment.date(), moment.time(), decimal.Decimal("-10232.250"),
@@ -128,13 +128,13 @@ def test_a_client_is_whoever_has_the_token_that_is_its_password() -> None:
 
 def test_a_statement_ends_when_the_client_cancels_it(service) -> None:
     with connected(service[1]) as connection:
-        threading.Timer(0.3, connection.cancel_safe).start()  # `cancel` would hold the lock of the interpreter
+        threading.Timer(0.3, connection.cancel_safe).start()  # `cancel` would hold the GIL
         with pytest.raises(psycopg.Error, match="cancelled"):
             connection.execute("SLEEP")
 
 
 def test_a_cursor_reads_on_where_it_stopped(service) -> None:
-    """Rows in pieces by the extended protocol, as drivers with a fetch size ask for them."""
+    """Drivers with a fetch size request rows in pieces, with the extended protocol."""
     values = ", ".join(f"({at})" for at in range(700))
     with connected(service[1]) as connection:
         connection.execute(f"INSERT INTO t (k) VALUES {values}")
@@ -163,7 +163,8 @@ def test_sqlalchemy_finds_tables_and_columns(service) -> None:
 
 
 def test_views_are_made_and_listed_as_dbt_does(service) -> None:
-    """It names relations in full, lists tables, views and materialized views, and asks which of them need others."""
+    """dbt uses full names of relations, lists tables, views and materialized views, and asks for their
+    dependencies."""
     name = '"dsms"."public"."big"'
     with connected(service[1]) as connection:
         made = connection.execute(f"/* by a tool */ create materialized view if not exists {name} as SELECT k FROM t;")
@@ -199,7 +200,7 @@ def test_the_information_schema_lists_what_may_be_read(service) -> None:
     [r"SELECT E'\'; CREATE MACRO sum(x) AS 0; --' FROM pg_class", "SELECT 1 FROM pg_class; DROP TABLE pg_class"],
 )
 def test_nothing_but_one_select_reaches_the_catalog(service, smuggled: str) -> None:
-    """Whatever the text is taken for, there is no macro afterwards."""
+    """However the text is parsed, it does not create a macro."""
     with connected(service[1]) as connection:
         with contextlib.suppress(psycopg.Error):
             connection.execute(smuggled)
@@ -213,7 +214,7 @@ STARTUP = struct.pack("!ii", 8 + 9, 196608) + b"user\0a\0\0"
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(b"QPBDECSHXp~"), st.binary(max_size=40)), max_size=6), st.booleans())
 def test_no_bytes_stop_the_server(sent: list[tuple[int, bytes]], whole: bool) -> None:
-    """Whatever a client sends, the next one is served."""
+    """After any bytes of a client, the next client is served."""
     with served() as (_, port):
         with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
             client.settimeout(1)
@@ -228,7 +229,7 @@ def test_no_bytes_stop_the_server(sent: list[tuple[int, bytes]], whole: bool) ->
 
 
 MOMENTS = st.datetimes(datetime.datetime.fromisoformat("0001-01-02"), datetime.datetime.fromisoformat("9999-12-30"))
-#: The numbers of types, with values that psycopg reads.
+#: The OIDs of types, with values that psycopg can read.
 BINARY = [
     (1114, MOMENTS), (1082, st.dates()), (1083, st.times()), (2950, st.uuids()),
     (1700, st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**20), max_value=10**20)),
@@ -258,7 +259,7 @@ SCHEMAS = """ IN (
       ) as i,
       string_to_array(current_setting('search_path'),',') s
     )"""
-#: What the data source of Grafana asks of the server and of the catalog.
+#: The questions of Grafana's data source about the server and the catalog.
 GRAFANA = {
     "SELECT current_setting('server_version_num')::int/100 as version": [(1500,)],
     "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'": [],
@@ -284,7 +285,8 @@ def test_what_grafana_asks(service, query: str) -> None:
 
 
 def test_silent_connections_shut_nobody_out() -> None:
-    """They count only once they have said who they are; of the others the oldest give way."""
+    """A connection takes one of the places of clients only after authentication. Of the others the oldest are
+    closed."""
     token, known = new_token("ann", "reader")
     with served(Access((known,))) as (_, port), contextlib.ExitStack() as stack:
         silent = [

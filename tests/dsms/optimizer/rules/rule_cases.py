@@ -1,4 +1,4 @@
-"""For each rule, plans to which it applies."""
+"""Plans to which each rule applies."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ CASES: dict[str, list[logical.Node]] = {
     "filter_through_project": [
         where(RATIOS, over(RATIOS, "r", "greater", 2), over(RATIOS, "id")),
         where(project(KEYED, x=col(KEYED, "a")), over(project(KEYED, x=col(KEYED, "a")), "x")),
-        where(project(KEYED, "id", "a"), call("greater", RATIO, big(2))),  # p fails on rows on which f does not
+        where(project(KEYED, "id", "a"), call("greater", RATIO, big(2))),  # p fails on rows on which f does not fail
     ],
     "filter_through_semi_join": [where(SEMI, over(SEMI, "a"))],
     "filter_through_set_operation": [

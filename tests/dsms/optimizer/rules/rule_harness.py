@@ -1,4 +1,4 @@
-"""Plans over two small sources, and the records that a lane publishes for a plan over a history."""
+"""Plans over two small sources, and the records that a lane publishes when it runs a plan over a history."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def where(node: logical.Node, *predicates: Expression) -> logical.Filter:
 
 
 def everywhere(rule: Rule, node: logical.Node) -> logical.Node:
-    """The rule applied once to each node that it applies to, inputs first."""
+    """Applies the rule once to each node that it can rewrite, inputs first."""
     over_rewritten = with_inputs(node, tuple(everywhere(rule, below) for below in inputs(node)))
     return rule(over_rewritten) or over_rewritten
 
@@ -93,7 +93,7 @@ class Published:
 def published(
     node: logical.Node, plan: logical.Node, history: History, cuts: tuple[int, ...] = (5,), targets: int = 1
 ) -> Published:
-    """What the lane of `node` publishes if it runs as `plan`: its columns and key are those of `node`."""
+    """The records that the lane of `node` publishes if it runs `plan`. Its columns and key are those of `node`."""
     with patch("dsms.physical.fragment_plan.optimize", lambda _: plan):
         lane = compile_lane("lane", [PlannedQuery("lane", "lane", node)])
     (output,) = lane.outputs
@@ -120,7 +120,7 @@ def published(
 
 
 def _of_key(row: tuple[object, ...], output: Output) -> tuple[object, ...]:
-    """A deletion on a keyed result is its key."""
+    """The row; of a deletion in a keyed result only the key."""
     if row[1] != "-" or not output.keys:
         return row
     named = dict(zip(sorted(output.schema.names), row[2:], strict=True))

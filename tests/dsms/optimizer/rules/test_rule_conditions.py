@@ -1,4 +1,4 @@
-"""Plans to which a rule must not apply, and histories that show why: the rewritten plan would have other results."""
+"""Plans to which a rule must not apply, and histories for which the rewritten plan would have other results."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SMALLER = call("less", ID_COLUMN, col(RIGHT, "r_id"))
 
 
 def most(*made: Aggregate, below: logical.Node = KEYED) -> logical.Node:
-    """γ_b with the names of MOST_A."""
+    """A grouping by b with the column names of MOST_A."""
     group = logical.GroupBy(below, ("b",), made)
     others = {aggregate.name: col(group, aggregate.name) for aggregate in made[1:]}
     return project(group, m_b=col(group, "b"), most=col(group, made[0].name), **others)

@@ -1,4 +1,4 @@
-"""Each rule: the plan that it makes, and that this plan publishes the same as the plan before."""
+"""Each rule: the plan that it creates, and that this plan publishes the same records as the original."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(node: logical.Node) -> str:
 
 
 def keyless(node: logical.Node) -> logical.Node:
-    """The node as a bag, since a keyed result does not show that a row is present twice."""
+    """The node without a key, because a keyed result does not show that a row occurs twice."""
     return logical.Union((node,))
 
 

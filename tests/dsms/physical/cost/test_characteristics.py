@@ -1,4 +1,5 @@
-"""The cost model's formulas: Krämer's own numbers, and streams that are counted one element at a time."""
+"""The cost model's formulas, compared with the numbers in Krämer's thesis and with streams whose elements are counted
+one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import pytest
 from dsms.physical.cost import characteristics as pipes
 from dsms.physical.cost.characteristics import Characteristics
 
-#: Instants of a counted stream, and of its steady part.
+#: The number of instants of a counted stream, and its steady part.
 SPAN = 30_000
 STEADY = slice(5_000, 25_000)
 
@@ -39,7 +40,7 @@ def test_the_vectors_of_the_thesis(found: Characteristics, gap: float, length: f
 
 
 def test_the_state_of_the_thesis() -> None:
-    """The elements that a join keeps, and the partial aggregates of a scalar and of a grouped aggregation."""
+    """The number of elements that a join keeps, and of partial aggregates of a scalar and of a grouped aggregation."""
     assert pipes.kept_by_join(Characteristics(10, 500), Characteristics(20, 300)) == 51 + 15.25
     assert pipes.pending_ends(Characteristics(10, 1000)) == pytest.approx(95.2079, abs=1e-4)
     assert pipes.pending_ends(Characteristics(10, 1000, 20)) == pytest.approx(43.3690, abs=1e-4)
@@ -47,7 +48,7 @@ def test_the_state_of_the_thesis() -> None:
 
 
 def intervals(gap: float, length: int, seed: int) -> np.ndarray:
-    """Starts and ends of Poisson arrivals, one row an element."""
+    """The starts and ends of Poisson arrivals, one row for each element."""
     rng = np.random.default_rng(seed)
     starts = np.cumsum(rng.exponential(gap, int(2 * SPAN / gap))).astype(int)
     starts = starts[starts < SPAN]
@@ -89,7 +90,7 @@ def by_group(elements: np.ndarray, groups: int, seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("groups", [4, 20, 60, 300])
 def test_coalesced_duplicates_are_as_counted(groups: int) -> None:
-    """Also where a row has about one copy alive, between the two cases of the thesis."""
+    """This includes rows with about one valid copy, which are between the two cases of the thesis."""
     stream = Characteristics(10, 300)
     present = [(counts > 0)[STEADY].astype(int) for counts in by_group(intervals(10, 300, 4), groups, 5)]
     begins = sum(int((np.diff(row) > 0).sum()) for row in present) / (STEADY.stop - STEADY.start)
@@ -100,7 +101,7 @@ def test_coalesced_duplicates_are_as_counted(groups: int) -> None:
 
 @pytest.mark.parametrize("groups", [2, 10, 40, 200])
 def test_groups_change_as_often_as_counted(groups: int) -> None:
-    """A group has another result where its number changes; nothing else is looked at."""
+    """A group has a new result whenever its number of elements changes; values are not considered."""
     changed = 0
     for counts in by_group(intervals(10, 300, 6), groups, 7):
         steady = counts[STEADY]
@@ -118,7 +119,7 @@ def test_distinct_rows_are_found_again(copies: float, rows: int) -> None:
 
 
 def test_a_dense_stream_and_granules_as_long_as_elements_have_no_limit_missing() -> None:
-    """Numbers at the ends of their ranges: elements without number, and granules longer than elements."""
+    """Extreme numbers: very many valid elements, and granules that are longer than elements."""
     crowded = Characteristics(1e-6, 1e9)
     for stream in (pipes.present(crowded, 5), pipes.changing_groups(crowded, 5), pipes.aggregated(crowded)):
         assert 0 < stream.rate < float("inf") and stream.length > 0

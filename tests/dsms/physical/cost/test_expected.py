@@ -1,4 +1,4 @@
-"""What EXPLAIN and EXPLAIN ANALYZE expect, beside what was measured of the same queries."""
+"""The expectations of EXPLAIN and EXPLAIN ANALYZE, compared with measurements of the same queries."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_expected_rows_are_near_those_that_are_measured(sql: str, operator: str)
 
 
 def test_a_query_that_does_not_run_is_expected_to_take_what_it_then_takes() -> None:
-    """The join of one row in fifty is not known before it has run: its keys are taken for keys of one side."""
+    """The selectivity of the join, one in fifty, is unknown before it has run. It is estimated as if the join column
+    were a key of one side."""
     session = fed(f"CREATE VIEW F AS SELECT k FROM SA; CREATE VIEW G AS SELECT k FROM SB; CREATE VIEW Q AS {JOIN};")
     plan = [str(row["plan"]) for row in session.execute(f"EXPLAIN {JOIN.replace('499', '999')}")]
     expected, own = plan[-2:]

@@ -1,4 +1,4 @@
-"""The cheapest order of joins, against the pairs that each order would form, counted by DuckDB."""
+"""The cheapest order of joins, compared with the number of pairs that each order would form, counted by DuckDB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsms.physical.cost.estimate import Statistics
 from dsms.physical.cost.join_choice import Choice, cheapest_orders
 from dsms.testing import LocalSession
 
-#: Of each input: the values of its key and of its second column, and its rows at an instant.
+#: For each input: the number of values of its key and of its second column, and of its rows at an instant.
 Inputs = dict[str, tuple[int, int, int]]
 SPAN, LENGTH = 400, 49
 SHAPES = {
@@ -43,7 +43,7 @@ def played(condition: str, inputs: Inputs) -> tuple[LocalSession, Choice | None]
 
 
 def pairs_formed(condition: str, inputs: Inputs, order) -> float:
-    """The pairs of all but the last join, of rows that are at most LENGTH apart from all others."""
+    """The number of pairs that all joins but the last one form, of rows whose instants differ by at most LENGTH."""
     database = duckdb.connect()
     for name in inputs:
         rows = ", ".join(str((row[name], row[f"v{name}"], row["ts"])) for row in records(name, inputs))
@@ -60,7 +60,7 @@ def pairs_formed(condition: str, inputs: Inputs, order) -> float:
     return formed
 
 
-#: The conditions with those that follow from them.
+#: The conditions with their transitive closure.
 CLOSED = {
     SHAPES["chain"]: ["a = b", "vb = vc", "c = d"],
     SHAPES["star"]: ["a = b", "va = vc", "a = d", "b = d"],
@@ -69,7 +69,7 @@ CLOSED = {
 
 
 def connected(condition: str, order) -> bool:
-    """Whether a condition connects each input with those before it."""
+    """Whether a condition connects each input with the inputs before it."""
     pairs = [{part.strip().removeprefix("v") for part in c.split("=")} for c in CLOSED[condition]]
     return all(any(name in pair and pair & set(order[:at]) for pair in pairs) for at, name in enumerate(order) if at)
 

@@ -26,19 +26,19 @@ HOME = Path(pyspark.__file__).parent
 
 
 def classes(jar: str) -> set[str]:
-    """The names of the entries in the jar of Spark whose name begins so."""
+    """The names of the entries in Spark's jar whose name begins with `jar`."""
     (path,) = HOME.glob(f"jars/{jar}_*.jar")
     return set(zipfile.ZipFile(path).namelist())
 
 
 def hidden_pandas_canary() -> None:
-    """PySpark asks its own function whether pandas is there, under the name that is replaced."""
+    """PySpark checks for pandas with its own function, which has the name that the trick replaces."""
     module, function = hidden_pandas.CHECK
     assert f"{function}()" in inspect.getsource(importlib.import_module(module))
 
 
 def helper_processes_canary() -> None:
-    """`SparkEnv` has the field of factories, and the names of the helpers' modules begin as expected."""
+    """`SparkEnv` has the field of worker factories, and the names of the helpers' modules begin as expected."""
     spark = zipfile.ZipFile(next(HOME.glob("jars/spark-core_*.jar")))
     assert b"pythonWorkers" in spark.read("org/apache/spark/SparkEnv.class")
     assert importlib.util.find_spec(helper_processes.HELPERS + "plan_data_source_read") is not None
@@ -51,17 +51,17 @@ def spark_home_canary(tmp_path: Path | None = None) -> None:
 
 
 def class_archive_canary() -> None:
-    """The archive is an option of the JVM, not of Spark; a JVM that cannot use an archive goes on without it."""
+    """The archive is an option of the JVM, not of Spark. A JVM that cannot use an archive runs without it."""
 
 
 def scratch_checkpoints_canary() -> None:
-    """The configured manager of checkpoint files is a class of Spark."""
+    """The configured manager of checkpoint files is a class in Spark."""
     name = scratch_checkpoints.SETTINGS["spark.sql.streaming.checkpointFileManagerClass"]
     assert f"{name.replace('.', '/')}.class" in classes("spark-sql")
 
 
 def worker_daemon_canary() -> None:
-    """Spark's daemon has the loop that our daemon runs, and its imports exist."""
+    """Spark's daemon has the loop that this project's daemon runs, and its imports exist."""
     daemon = importlib.import_module("pyspark.daemon")
     assert "worker_main" in inspect.getsource(daemon.manager) or "worker" in inspect.getsource(daemon.manager)
     assert [name for name in worker_daemon.MODULES if importlib.util.find_spec(name) is None] == []

@@ -1,4 +1,4 @@
-"""Which views lead a SELECT with a preference to its tuples, and what else they must not do."""
+"""Which views can guide a SELECT with a preference to its tuples, and that others cannot."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_of_several_summaries_one_that_may_be_read_is_taken() -> None:
 
 
 def test_a_summary_that_replaced_another_one_is_not_used_before_its_instant() -> None:
-    """Until then its relation is that of the one before, here of another stream."""
+    """Until then its relation is that of the previous summary, here over another stream."""
     made = session(STREAM + SUMMARY + "CREATE STREAM U (v INT, at BIGINT) ORDER BY at;")
     made.push("U_source", [{"v": at % 3 + 100, "at": at} for at in range(100, 120)])
     made.advance(120)
@@ -147,7 +147,8 @@ def test_amounts_may_be_decimals() -> None:
 
 @pytest.mark.parametrize("direction", ["ASC", "DESC", "WEIGHTED"])
 def test_values_that_are_asked_for_are_found_early_in_every_direction(direction: str) -> None:
-    """In a part of the input; all regions of other buckets come after those that can hold the value."""
+    """They are found in a part of the input: all regions of other buckets come after those that can contain the
+    value."""
     made = LocalSession()
     made.execute(STREAM + "CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 1000 AND COLLAPSE(4, 3) AND BUCKETS 64")
     made.push("S_source", [{"v": at * 7 % 2_000, "at": at // 20} for at in range(20_000)])

@@ -1,4 +1,5 @@
-"""SELECTs with a preference: over everything as DuckDB answers them, and over the part that they say they have seen."""
+"""SELECTs with a preference: over the whole input they give DuckDB's answer, and otherwise the answer over the part
+that they report as seen."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ CREATE SUMMARY BidsByAuction ON B (auction) WITH GRANULARITY 100 AND COLLAPSE(4,
 CREATE SUMMARY AuctionsById ON A (auction) WITH GRANULARITY 100 AND COLLAPSE(4, 3) AND BUCKETS 8;
 CREATE SUMMARY BidsByChannel ON B (channel) WITH GRANULARITY 50 AND COLLAPSE(2, 2);
 """
-#: All zones of tuples below this instant are closed at it.
+#: At this instant, all zones with earlier tuples are closed.
 END = 1_000
 Rows = list[dict[str, object]]
 
 
 def session(bids: Rows, auctions: Rows) -> LocalSession:
-    """Summaries of bids and auctions, all of which are closed and none forgotten."""
+    """A session with summaries of bids and auctions, in which all zones are closed and none is forgotten."""
     made = LocalSession()
     made.execute(SOURCES)
     for name, rows in (("Bids", bids), ("Auctions", auctions)):
@@ -45,7 +46,7 @@ def session(bids: Rows, auctions: Rows) -> LocalSession:
 
 
 def bids(count: int, seed: int) -> Rows:
-    """Bids of which few auctions get most."""
+    """Bids, most of which are for a few auctions."""
     rng = np.random.default_rng(seed)
     values = rng.zipf(1.4, count).clip(max=500)
     return [
@@ -62,13 +63,13 @@ def bids(count: int, seed: int) -> Rows:
 
 @pytest.fixture(scope="module")
 def many() -> LocalSession:
-    """20 000 bids and 2 000 auctions."""
+    """A session with 20 000 bids and 2 000 auctions."""
     auctions = [{"auction": row["auction"], "seller": "s", "ts": row["ts"]} for row in bids(2_000, 2)]
     return session(bids(20_000, 1), auctions)
 
 
 def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tuple[list[tuple], dict[str, Coverage]]:
-    """The answer to a query by some clock, and what of each stream it has seen."""
+    """The answer to a query with this clock, and the part of each stream that it has seen."""
     (statement,) = parse(query, Limits())
     assert isinstance(statement, Select)
     assert statement.preference is not None
@@ -80,7 +81,7 @@ def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tupl
 
 
 def ticking(seconds: float) -> Callable[[], float]:
-    """A clock that has gone on by so much whenever it is read."""
+    """A clock that advances by this number of seconds each time that it is read."""
     return itertools.count(0.0, seconds).__next__
 
 
@@ -134,7 +135,7 @@ def test_without_a_budget_the_answer_is_that_over_everything(some_bids, auctions
 
 @pytest.mark.parametrize("preference", PREFERENCES)
 def test_a_part_is_seen_within_the_budget(many, preference) -> None:
-    """Each reading of the clock takes a second: a part takes one, and the next is expected to take twice as long."""
+    """Each reading of the clock takes a second: a part takes one second, and the next part is expected to take two."""
     sizes = []
     for budget in (1, 5, 9, 1_000):
         rows, seen = promised(
@@ -148,7 +149,7 @@ def test_a_part_is_seen_within_the_budget(many, preference) -> None:
 
 
 def repeated(made: LocalSession, preference: str) -> float:
-    """How often the value of a tuple occurs among all tuples, for the mean tuple that a first part has seen."""
+    """How often the value of a tuple occurs among all tuples, averaged over the tuples of the first part."""
     counts = {
         row["auction"]: row["n"]
         for row in made.execute("SELECT auction, COUNT(*) AS n FROM B GROUP BY auction WITH PREFERENCE COUNT(auction)")
@@ -217,7 +218,7 @@ def test_the_column_of_the_estimate_chooses_the_summary(many) -> None:
     rows = many.execute(
         "SELECT channel, COUNT(*) AS n FROM B GROUP BY channel ORDER BY 1 WITH PREFERENCE COUNT(channel)"
     )
-    assert sum(row["n"] for row in rows) < 20_000  # this summary has forgotten the first of them
+    assert sum(row["n"] for row in rows) < 20_000  # this summary has forgotten the first tuples
     assert [row["channel"] for row in rows] == [f"c{number}" for number in range(5)]
 
 
@@ -293,7 +294,7 @@ def test_values_of_all_other_types(kind) -> None:
     made.push("S_source", [{"v": values[at % 3], "at": at} for at in range(-30, 30)])
     made.advance(30)
     (counted,) = made.execute("SELECT COUNT(*) AS n, COUNT(v) AS of_values FROM S WITH PREFERENCE COUNT(v) WINDOW 20")
-    known = sum(values[at % 3] is not None for at in range(10, 29))  # the zone of 29 is still open
+    known = sum(values[at % 3] is not None for at in range(10, 29))  # the zone of 29 is not closed yet
     assert counted == {"n": 19, "of_values": known}
 
 
