@@ -113,7 +113,7 @@ def check_new_queries(cluster: Cluster, topic: str) -> None:
         f"CREATE STREAMED VIEW Rest WITH (topic = '{cluster.name}-rest') AS "
         "SELECT k, SUM(v) AS total FROM lost GROUP BY k"
     )
-    assert any(f'earlier records of topic "{topic}" are gone' in notice for notice in made["notices"])
+    assert any(f'earlier records of topic "{topic}" were deleted' in notice for notice in made["notices"])
     with pytest.raises(Refused, match="offsets 0 to 2 of topic .* were deleted, but a query over it needs them"):
         cluster.sql("CREATE STREAMED VIEW Over AS SELECT k, total FROM lostSum WHERE total > 3")
     with pytest.raises(Refused, match='were deleted, but replacing "lostSum" needs them'):
@@ -175,5 +175,5 @@ def test_a_cut_heartbeat_log_stops_only_what_would_be_computed_again(cluster: Cl
     lose_redis(cluster)
     cluster.start_executor()
     reason = await_failed(cluster, "IdleSum")
-    assert "without the heartbeats that they depend on" in reason
+    assert "without the heartbeats they depend on" in reason
     assert totals(cluster, "idle-sum") == sums(range(1, 6))

@@ -247,7 +247,7 @@ def told_by_commands(given: Given) -> list[str]:
     ]
     done = [subprocess.run(one, env=environment, capture_output=True, text=True, check=False) for one in asked]
     assert [one.returncode for one in done][1:] == [0, 1], done
-    assert "a password is in the command line" in done[2].stderr, done[2]
+    assert "the command line contains a password" in done[2].stderr, done[2]
     return [one.stdout + one.stderr for one in done]
 
 

@@ -67,7 +67,8 @@ def test_the_changes_of_a_table_are_followed(shared: Cluster, unique: str):
     assert rows == [[1, "Rome"], [2, "Oslo"]]
     assert sorted(shared.sql(f"SELECT city, n FROM {unique}v")[-1]["rows"]) == [["Oslo", 1], ["Rome", 1]]
     reasons = [letter["reason"] for letter in shared.get(f"sources/{unique}c/dead-letters")]
-    assert [reason.split(" of Debezium")[0] for reason in reasons] == ['operation "t"', "no change event"]
+    assert reasons[0].startswith('the Debezium operation "t" does not change a row')
+    assert reasons[1].startswith("not a change event of Debezium") and len(reasons) == 2
 
 
 def framed(id_: int, schema: dict, datum: dict) -> bytes:
