@@ -12,7 +12,7 @@ from tests.algebra.query_leaves import Source
 from tests.support.oracle import Record
 
 
-@settings(max_examples=40, backend=install())
+@settings(max_examples=24, backend=install())
 @given(cases(most=6, depth=3, with_tables=False), st.integers(1, 2), RUNS)
 def test_result_records_do_not_depend_on_the_run(
     case: Case, partitions: int, how: tuple[int, list[int], int | None]

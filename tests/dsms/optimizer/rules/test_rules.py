@@ -18,6 +18,7 @@ from dsms.optimizer.rules.project_push_downs import PROJECT_PUSH_DOWNS
 from dsms.physical.explain import tree
 from tests.dsms.optimizer.rules.rule_cases import CASES
 from tests.dsms.optimizer.rules.rule_harness import everywhere, histories, published
+from tests.support.strategies import examples
 
 BY_NAME = {rule.__name__: rule for rule in (*RULES, *WHOLE_PLAN_RULES)}
 EACH = [(name, at) for name, plans in CASES.items() for at in range(len(plans))]
@@ -67,7 +68,7 @@ def test_columns_keys_and_growth_stay(name: str, at: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), EACH)
-@settings(max_examples=8)
+@settings(max_examples=examples(15))
 @given(history=histories(), cut=CUTS)
 def test_equal_changes(name: str, at: int, history, cut) -> None:
     node = CASES[name][at]
@@ -77,7 +78,7 @@ def test_equal_changes(name: str, at: int, history, cut) -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), EACH)
-@settings(max_examples=3)
+@settings(max_examples=examples(8))
 @given(history=histories(), cut=CUTS)
 def test_equal_changes_of_the_optimised_plan(name: str, at: int, history, cut) -> None:
     node = CASES[name][at]
