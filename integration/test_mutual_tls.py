@@ -153,7 +153,8 @@ def test_the_command_line_says_what_is_wrong(secured: Secured) -> None:
     refused = dsms(secured, "status", DSMS_TLS_CLIENT_CERT="", DSMS_TLS_CLIENT_KEY="")
     assert refused.returncode == 3 and secured.cluster.url in refused.stderr, refused
     half = dsms(secured, "status", DSMS_TLS_CLIENT_KEY="")
-    assert half.returncode == 1 and "only one of DSMS_TLS_CLIENT_CERT and DSMS_TLS_CLIENT_KEY is set" in half.stderr, half
+    assert half.returncode == 1, half
+    assert "only one of DSMS_TLS_CLIENT_CERT and DSMS_TLS_CLIENT_KEY is set" in half.stderr, half
     gone = dsms(secured, "status", DSMS_TLS_CLIENT_CERT="/nowhere")
     assert gone.returncode == 1 and '"/nowhere"' in gone.stderr, gone
 
