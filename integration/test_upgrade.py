@@ -68,7 +68,7 @@ def test_results_go_on_over_state_of_the_version_before(
     try:
         new.coordinator.start()
         executor = new.start_executor()
-        finish(new, feed, undisturbed)
+        finish(new, feed, undisturbed, reworded=True)
         log = log_of(executor)
         assert "is rebuilt from the logs" not in log, "its state is gone on from"
     finally:
