@@ -42,7 +42,7 @@ bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks.delta_law $(LAW_ARGS)
 
 fuzz: setup ## run the property tests with many more examples, and send random statements to a real coordinator
-	@PYTHONPATH=scripts $(BIN)/python -m pytest -n 2 --dist loadfile -p fuzz_profile --timeout=0 tests $(ARGS)
+	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 2 --dist loadfile --timeout=0 tests $(ARGS)
 	@$(BIN)/python -m tests.algebra.fuzz --keep # DSMS_FUZZ_CASES cases, by default 100 000
 	@$(BIN)/python -m integration.statement_fuzz # DSMS_FUZZ_STATEMENTS statements, by default 100 000
 

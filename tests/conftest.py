@@ -21,7 +21,14 @@ GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 #: The same examples in every run: `make fuzz` finds new failures, so they do not appear in unrelated changes.
 settings.register_profile("default", max_examples=8, derandomize=True, **_COMMON)
-settings.register_profile("fuzz", max_examples=2000, print_blob=True, **_COMMON)
+settings.register_profile(
+    "fuzz",
+    max_examples=300,
+    derandomize=False,
+    print_blob=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 settings.register_profile("sketch", max_examples=20, phases=[Phase.explicit, Phase.generate], **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
