@@ -30,25 +30,22 @@ _SUBJECT_ENDS = ("-key", "-value")
 _OPENING = "an administrator can open it for reading with DSMS_OPEN_TOPICS"
 
 
-def _anything(name: str) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class TopicRules:
     """The rules of a cluster. `opened` are patterns (`*`, `?`) of reserved topics that sources may read.
 
-    >>> TopicRules().check_source("_dsms.main.catalog", Catalog())
+    >>> may_read = lambda name: True
+    >>> TopicRules().check_source("_dsms.main.catalog", Catalog(), may_read)
     Traceback (most recent call last):
     ...
     operators.core.errors.UserError: topic "_dsms.main.catalog" is reserved: it is an internal topic; an administrator \
 can open it for reading with DSMS_OPEN_TOPICS
-    >>> TopicRules(("_dsms.main.*",)).check_source("_dsms.main.catalog", Catalog())
+    >>> TopicRules(("_dsms.main.*",)).check_source("_dsms.main.catalog", Catalog(), may_read)
     """
 
     opened: tuple[str, ...] = ()
 
-    def check_source(self, topic: str, catalog: Catalog, may_read: Callable[[str], bool] = _anything) -> None:
+    def check_source(self, topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
         """Raises UserError for a topic that no source may read. The message names no object that the caller may not
         read."""
         check_topic(topic)
@@ -56,15 +53,16 @@ can open it for reading with DSMS_OPEN_TOPICS
         if reason and not any(fnmatchcase(topic, pattern) for pattern in self.opened):
             raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPENING)
 
-    def check_subject(self, subject: str, catalog: Catalog) -> None:
-        """Raises UserError for a schema registry subject that is reserved to the system, or that is too long."""
+    def check_subject(self, subject: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
+        """Raises UserError for a schema registry subject that is reserved to the system, or that is too long. The
+        message names no object that the caller may not read."""
         end = next((end for end in _SUBJECT_ENDS if subject.endswith(end)), "")
         topic = subject.removesuffix(end)
         if len(topic) > _LONGEST_TOPIC:
             raise UserError(
                 f"a subject has {len(subject)} characters", hint=f"a topic has at most {_LONGEST_TOPIC} characters"
             )
-        if reason := _internal(topic) or _owned(topic, catalog):
+        if reason := _internal(topic) or _owned(topic, catalog, may_read):
             raise UserError(f'subject "{subject}" is reserved: topic "{topic}" {reason}', hint="choose another subject")
 
 
@@ -84,7 +82,7 @@ at most 249 of them
         )
 
 
-def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool] = _anything) -> None:
+def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
     """Raises UserError for a topic that no new query or table may write: it is reserved or belongs to an object. The
     message names no object that the caller may not read."""
     check_topic(topic)
@@ -138,7 +136,7 @@ def _internal(topic: str) -> str:
     return "holds dead letters" if _DEAD_LETTERS.fullmatch(topic) else ""
 
 
-def _owned(topic: str, catalog: Catalog, may_read: Callable[[str], bool] = _anything) -> str:
+def _owned(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> str:
     """Which object's results or dead letters a topic holds, as a verb phrase; empty if none."""
     for item in catalog.objects.values():
         if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):

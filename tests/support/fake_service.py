@@ -46,7 +46,7 @@ class FakeService:
     limits = Limits()
     audit = NoAudit()
 
-    def check_subject(self, subject: str) -> None:
+    def check_subject(self, subject: str, caller: Caller) -> None:
         if subject.startswith("_dsms."):
             raise UserError(f'subject "{subject}" is reserved')
 

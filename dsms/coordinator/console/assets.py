@@ -34,7 +34,7 @@ def assets() -> Mapping[str, Asset]:
     >>> assets()[START].media_type, sorted(assets())[:2]
     ('text/html', ['api.js', 'console.js'])
     """
-    return {**dict(_below(files(__package__) / "static", "")), "policies.js": _asset(_policies(), "text/javascript")}
+    return dict(_below(files(__package__) / "static", "")) | {"policies.js": _asset(_policies(), "text/javascript")}
 
 
 def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:

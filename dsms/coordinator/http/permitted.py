@@ -42,6 +42,10 @@ class PermittedService:
         """The limits of statements."""
         return self.service.limits
 
+    def check_subject(self, subject: str) -> None:
+        """Raises UserError for a subject under which only the system registers schemas."""
+        self.service.check_subject(subject, self.caller)
+
     def check_published(self, topic: str, *, forced: bool) -> None:
         """Raises UserError if only the system writes the topic, Forbidden if the caller may not write it."""
         self.service.check_published(topic, self.caller, forced=forced)

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
-from dsms.coordinator.http.caller_services import CallerRegistry
+from dsms.coordinator.http.caller_services import CallerRegistry, CallerService
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, calls_registry, dsms_error_response
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.schema_types import SCHEMA_TYPES, InvalidSchema, type_of
@@ -70,8 +70,8 @@ def registry_router(backend: Backend) -> APIRouter:
     """All endpoints of the registry. Subjects may contain slashes, so routes with longer paths come before shorter
     ones."""
     router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
-    _add_writing(router, backend)
     for add in (
+        _add_writing,
         _add_schemas,
         _add_config,
         _add_modes,
@@ -194,11 +194,13 @@ def _add_compatibility(router: APIRouter) -> None:
         return _verdict(registry.check(subject, _text(request), version), verbose=verbose)
 
 
-def _add_writing(router: APIRouter, backend: Backend) -> None:
+def _add_writing(router: APIRouter) -> None:
     @router.post("/subjects/{subject:path}/versions")
-    def register(registry: CallerRegistry, subject: str, request: RegistrationRequest) -> dict[str, int]:
+    def register(
+        service: CallerService, registry: CallerRegistry, subject: str, request: RegistrationRequest
+    ) -> dict[str, int]:
         try:
-            backend.service.check_subject(subject)
+            service.check_subject(subject)
         except UserError as error:
             raise RegistryError(42201, error.message, hint=error.hint) from error
         return {"id": registry.register(subject, _text(request), request.schema_id, request.version)}

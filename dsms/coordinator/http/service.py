@@ -37,7 +37,7 @@ class Service(Protocol):
         """The limits of a statement, of a schema, and of all queries together."""
         ...
 
-    def check_subject(self, subject: str) -> None:
+    def check_subject(self, subject: str, caller: Caller) -> None:
         """Raises UserError for a subject under which only the system registers schemas."""
         ...
 

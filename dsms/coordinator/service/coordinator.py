@@ -134,9 +134,9 @@ class Coordinator:
         """The limits of a statement, of a schema, and of all queries together."""
         return self._settings.limits
 
-    def check_subject(self, subject: str) -> None:
+    def check_subject(self, subject: str, caller: Caller) -> None:
         """Raises UserError for a subject under which only the system registers schemas."""
-        self._settings.topic_rules.check_subject(subject, self._catalog())
+        self._settings.topic_rules.check_subject(subject, self._catalog(), caller.principal.may_read)
 
     def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
         """Raises UserError if only the system writes the topic, Forbidden if the caller may not write it. An

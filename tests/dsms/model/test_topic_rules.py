@@ -7,11 +7,12 @@ import pytest
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.model.principal import AccessRules, Forbidden, Principal
+from dsms.model.principal import ANYBODY, AccessRules, Forbidden, Principal
 from dsms.model.topic_rules import TopicRules, check_published
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
+EVERYTHING = ANYBODY.principal.may_read
 BASE = """REGISTER SOURCE T (k INT, v INT) FROM t; CREATE STREAM S OVER T KEY k;
 CREATE VIEW hot AS SELECT k, v FROM R(S); CREATE TABLE rooms (k INT PRIMARY KEY)"""
 
@@ -83,20 +84,26 @@ def test_names_beyond_those_of_topics_are_refused_where_they_become_topics(catal
 def test_an_administrator_opens_topics_to_be_read(catalog: Catalog) -> None:
     opened = TopicRules(("_dsms.main.*", "dsms.hot"))
     for topic in ("_dsms.main.catalog", "dsms.hot"):
-        opened.check_source(topic, catalog)
+        opened.check_source(topic, catalog, EVERYTHING)
     with pytest.raises(UserError, match="is reserved"):
-        opened.check_source("_dsms.other.catalog", catalog)
+        opened.check_source("_dsms.other.catalog", catalog, EVERYTHING)
 
 
 @pytest.mark.parametrize("subject", ["_dsms.local.progress-value", "dsms.hot-value", "dsms.hot-key", "__x", "x" * 300])
 def test_subjects_of_the_systems_topics_are_the_systems(subject: str, catalog: Catalog) -> None:
     with pytest.raises(UserError):
-        TopicRules().check_subject(subject, catalog)
+        TopicRules().check_subject(subject, catalog, EVERYTHING)
+
+
+def test_a_refused_subject_names_no_object_that_may_not_be_read(catalog: Catalog) -> None:
+    with pytest.raises(UserError, match="belongs to a view that you may not read") as refused_:
+        TopicRules().check_subject("dsms.hot-value", catalog, lambda name: False)
+    assert '"hot"' not in str(refused_.value)
 
 
 def test_other_subjects_are_free(catalog: Catalog) -> None:
     for subject in ("readings-value", "t-key", "anything"):
-        TopicRules().check_subject(subject, catalog)
+        TopicRules().check_subject(subject, catalog, EVERYTHING)
 
 
 @pytest.mark.parametrize(
