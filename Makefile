@@ -12,13 +12,16 @@ export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE # if set, each of the many processes would compile all modules that it imports
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check integration kube-test bench fuzz lock setup clean
+.PHONY: help demo unit test check integration kube-test bench fuzz lock setup clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: setup ## start all services, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep) $(if $(LIVE),--live)
+
+unit: setup ## run the quick tests, with fewer examples: what to run after each change (4 minutes)
+	@HYPOTHESIS_PROFILE=unit $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests $(ARGS)
 
 test: setup ## run all tests, with the real services; several files at a time, more where tests often wait for a service
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 tests $(ARGS)

@@ -53,7 +53,7 @@ def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) 
 def dead_upto(settings: KafkaSettings, unique: str) -> Callable[[], bytes]:
     """Returns a function that reads the last committed progress of the dead letters."""
     log = InternalLog(settings, unique, "progress", Alarms())
-    return lambda: {entry.key: entry.value for entry in log.read(lambda entry: entry)}[b"dead/s/0"]
+    return lambda: {entry.key: entry.value for entry in log.read(lambda entry: entry, decided=True)}[b"dead/s/0"]
 
 
 def commit(owner: Committer, epoch: int) -> None:

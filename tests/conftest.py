@@ -18,9 +18,54 @@ from tests.support.pool_thread import on_pool_thread
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
 allow_deep_calls()  # before Polars starts the thread that all tests run on
 GOLDEN = Path(__file__).parent / "golden"
+#: The files that take longest: random searches over whole queries, simulations, and tests that start processes. They
+#: have the mark `slow`, and `make unit` leaves them out; `make test` runs them.
+SLOW = (
+    "tests/algebra/test_algebra_executor.py",
+    "tests/algebra/test_algebra_oracle.py",
+    "tests/algebra/test_written_aggregates.py",
+    "tests/connectors/test_native_sanitized.py",
+    "tests/dsms/cli/test_cli_commands.py",
+    "tests/dsms/cli/test_function.py",
+    "tests/dsms/coordinator/test_orders_by_statistics.py",
+    "tests/dsms/optimizer/rules/test_rules.py",
+    "tests/dsms/physical/cost/test_join_choice.py",
+    "tests/dsms/physical/test_families.py",
+    "tests/dsms/physical/test_last_rows.py",
+    "tests/dsms/registration/test_view_matching.py",
+    "tests/dsms/runtime/test_epoch.py",
+    "tests/dsms/runtime/test_life_epochs.py",
+    "tests/dsms/runtime/test_living_values_epochs.py",
+    "tests/dsms/runtime/test_near_joins_epochs.py",
+    "tests/dsms/runtime/test_ordered_arrival_epochs.py",
+    "tests/dsms/runtime/test_shares.py",
+    "tests/dsms/runtime/test_window_sizes.py",
+    "tests/dsms/runtime/test_worker_limit.py",
+    "tests/dsms/scheduler/test_scheduler_simulated.py",
+    "tests/dsms/spark/test_worker_start.py",
+    "tests/dsms/tables/test_one_evaluator.py",
+    "tests/dsms/tables/test_one_time_aggregates.py",
+    "tests/dsms/tables/test_select_pool.py",
+    "tests/dsms/testing/test_every_column_type.py",
+    "tests/dsms/testing/test_join_orders.py",
+    "tests/dsms/testing/test_living_values.py",
+    "tests/dsms/testing/test_ordered_arrival.py",
+    "tests/dsms/testing/test_pytest_plugin.py",
+    "tests/dsms/testing/test_recursion.py",
+    "tests/dsms/testing/test_shedding.py",
+    "tests/dsms/testing/test_sketches.py",
+    "tests/nexmark/test_queries.py",
+    "tests/operators/aggregates/test_aggregates_exact.py",
+    "tests/operators/python/test_confinement.py",
+    "tests/operators/python/test_sandbox.py",
+    "tests/papers/test_linear_road.py",
+    "tests/test_docs.py",
+    "tests/test_packages.py",
+)
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 #: The same examples in every run: `make fuzz` finds new failures, so they do not appear in unrelated changes.
 settings.register_profile("default", max_examples=8, derandomize=True, **_COMMON)
+settings.register_profile("unit", max_examples=2, derandomize=True, **_COMMON)
 settings.register_profile(
     "fuzz",
     max_examples=300,
@@ -36,6 +81,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds `--update-golden`, which rewrites golden files; their changes are reviewed like code."""
     parser.addoption("--update-golden", action="store_true", default=False, help="write golden files anew")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of the files in `SLOW`."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

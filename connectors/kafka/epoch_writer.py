@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from itertools import repeat
 from operator import length_hint
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import TopicRefusedRecords, topic_refusal, translate, translated
+from connectors.kafka.errors import TopicRefusedRecords, kafka_error, topic_refusal, translate, translated
 from connectors.kafka.record_columns import RecordColumns, Records
 from operators.core.errors import ExternalError
 
@@ -124,8 +124,9 @@ class EpochWriter:
         topic refuses its records; nothing is visible then."""
         try:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
-        except KafkaException as error:
-            cause = error.args[0]
+        except (KafkaException, SystemError) as error:
+            if (cause := kafka_error(error)) is None:
+                raise
             with translated("committing a transaction", transactional=True):
                 self._producer.poll(0)  # reports why records were not delivered
             if self._refusal is not None:
@@ -149,7 +150,16 @@ class EpochWriter:
     def close(self) -> None:
         """Closes the producer in the background: this takes long while the broker is unavailable, and the next owner's
         start aborts an open transaction anyway."""
-        threading.Thread(target=self._producer.close, name="closing-producer", daemon=True).start()
+        threading.Thread(target=_close, args=(self._producer,), name="closing-producer", daemon=True).start()
+
+
+def _close(producer: Producer) -> None:
+    """Closes a producer. A fenced one raises its fatal error here, too, which its owner has seen already."""
+    try:
+        producer.close()
+    except (KafkaException, SystemError) as error:
+        if kafka_error(error) is None:
+            raise
 
 
 class _LostConnections:

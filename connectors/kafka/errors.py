@@ -96,6 +96,20 @@ def is_gone(error: KafkaError) -> bool:
     return error.code() in _GONE
 
 
+def kafka_error(error: BaseException) -> KafkaError | None:
+    """The client's error in an exception of confluent-kafka; None for other exceptions. If a producer is fenced while
+    it reports deliveries, the client raises a SystemError, whose cause is the KafkaException.
+
+    >>> kafka_error(KafkaException(KafkaError(KafkaError._FENCED))).code() == KafkaError._FENCED
+    True
+    >>> kafka_error(SystemError("of the interpreter"))
+    """
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    return cause.args[0] if isinstance(cause, KafkaException) else None
+
+
 @contextmanager
 def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
     """Raises this project's errors in place of KafkaException, and of TimeoutError from waiting for an answer."""
@@ -103,5 +117,7 @@ def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise ExternalError(f"kafka did not answer while {doing}", retryable=True) from error
-    except KafkaException as error:
-        raise translate(error.args[0], doing, transactional=transactional) from error
+    except (KafkaException, SystemError) as error:
+        if (cause := kafka_error(error)) is None:
+            raise
+        raise translate(cause, doing, transactional=transactional) from error
