@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import Place
 from operators.core.decoding import Broken, decoded
@@ -63,6 +64,8 @@ class Catalog(msgspec.Struct, frozen=True):
     objects: dict[str, Object] = {}
     #: In a copy of the catalog: the cluster that it was copied from. Empty in copies of earlier versions of dsms.
     cluster: str = ""
+    #: The topics of dropped queries and tables that are not deleted yet, by topic.
+    dropped_topics: dict[str, DroppedTopic] = {}
 
     def get(self, name: str) -> Object | None:
         """The object with this name, case-insensitive, or None."""
@@ -86,21 +89,33 @@ class Catalog(msgspec.Struct, frozen=True):
             raise UserError(
                 f'a {kind_of(taken)} named "{taken.name}" already exists', hint="drop it first or choose another name"
             )
-        return Catalog(self.version + 1, self.ids + 1, {**self.objects, added.name.lower(): added})
+        objects = {**self.objects, added.name.lower(): added}
+        return msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + 1, objects=objects)
 
     def without(self, names: Iterable[str]) -> Catalog:
         """The catalog without the objects of these names."""
         gone = {name.lower() for name in names}
         kept = {name: item for name, item in self.objects.items() if name not in gone}
-        return Catalog(self.version + 1, self.ids, kept)
+        return self.with_objects(kept)
 
     def with_changed(self, *changed: Object) -> Catalog:
         """The catalog in which these objects replace those of the same names."""
-        return Catalog(
-            self.version + 1,
-            self.ids,
-            {**self.objects, **{replacement.name.lower(): replacement for replacement in changed}},
-        )
+        replacements = {replacement.name.lower(): replacement for replacement in changed}
+        return self.with_objects({**self.objects, **replacements})
+
+    def with_objects(self, objects: dict[str, Object]) -> Catalog:
+        """The next version of the catalog, with these objects instead of its own."""
+        return msgspec.structs.replace(self, version=self.version + 1, objects=objects)
+
+    def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:
+        """The same version of the catalog, in which these topics have to be deleted too."""
+        topics = {**self.dropped_topics, **{each.topic: each for each in dropped}}
+        return msgspec.structs.replace(self, dropped_topics=topics)
+
+    def without_dropped_topics(self, deleted: Iterable[str]) -> Catalog:
+        """The next version of the catalog, once these topics are deleted."""
+        left = {topic: each for topic, each in self.dropped_topics.items() if topic not in set(deleted)}
+        return msgspec.structs.replace(self, version=self.version + 1, dropped_topics=left)
 
     def next_id(self) -> str:
         """The id of the next object."""

@@ -10,13 +10,13 @@ from typing import Any, Literal
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.statement_runner import StatementRunner
-from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.coordinator.watcher.object_states import States
 from dsms.local.waiting import wait_until
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.model.objects import FirstOffsets, Query, Source, Table
+from dsms.model.dropped_topics import DroppedTopic
+from dsms.model.objects import FirstOffsets, Query, Source
 from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.physical.cost.estimate import Statistics
@@ -31,8 +31,8 @@ class MemoryChangeLog:
     """The log of a catalog in memory. With an `outcome` the next write fails, after its change was logged ("kept") or
     before ("lost")."""
 
-    def __init__(self) -> None:
-        self.catalog, self.events = Catalog(), list[Event]()
+    def __init__(self, catalog: Catalog | None = None) -> None:
+        self.catalog, self.events = catalog or Catalog(), list[Event]()
         self.in_doubt = self.replaced = self.away = False
         self.outcome: Literal["kept", "lost"] | None = None
         self.written: list[tuple[Catalog, Catalog]] = []
@@ -92,6 +92,7 @@ class MemoryTopics:
     def __init__(self) -> None:
         self.made: list[str] = []
         self.deleted: list[str] = []
+        self.away = False
 
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
         self.made.append(topic)
@@ -111,7 +112,9 @@ class MemoryTopics:
 
     def offer_schema(self, source: Source) -> None: ...
 
-    def delete(self, dropped: Query | Table) -> None:
+    def delete(self, dropped: DroppedTopic) -> None:
+        if self.away:
+            raise ExternalError("kafka is away")
         self.deleted.append(dropped.topic)
 
 
@@ -147,9 +150,9 @@ class MemoryTables:
 class StatementCluster:
     """A coordinator with one executor, which follows the catalog immediately, or stays at version `stuck_at`."""
 
-    def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
-        self.log, self.tables = MemoryChangeLog(), MemoryTables()
-        self.topics, self.topics_being_deleted, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
+    def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0, catalog: Catalog | None = None) -> None:
+        self.log, self.tables = MemoryChangeLog(catalog), MemoryTables()
+        self.topics, self.log_ends = MemoryTopics(), MemoryLogEnds()
         self.stuck_at: int | None = None
         #: The status of each query that the executor reports.
         self.lanes: dict[str, QueryStatus] = {}

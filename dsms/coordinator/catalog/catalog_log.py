@@ -30,8 +30,10 @@ from dsms.coordinator.catalog.catalog_records import (
     META,
     Meta,
     Part,
+    catalog_of,
     event_key,
     in_order,
+    meta_of,
     object_key,
     object_name,
     read_part,
@@ -121,14 +123,14 @@ class CatalogLog:
         events = parts.events()
         self._registry_events = max((number for number, _ in events), default=0)
         self.in_doubt = False
-        return Catalog(meta.version, meta.ids, objects), [event for _, event in events]
+        return catalog_of(meta, objects), [event for _, event in events]
 
     def write(self, before: Catalog, after: Catalog) -> None:
         """Logs the difference in one transaction."""
         changed = {name: item for name, item in after.objects.items() if before.objects.get(name) != item}
         gone = [name for name in before.objects if name not in after.objects]
         keys = [META, *map(object_key, (*changed, *gone))]
-        meta = msgspec.json.encode(Meta(after.version, after.ids, self._term))
+        meta = msgspec.json.encode(meta_of(after, self._term))
         values = [meta, *(msgspec.json.encode(item) for item in changed.values()), *(None for _ in gone)]
         self._write(self._log.records(keys, values))
 

@@ -9,6 +9,8 @@ import msgspec
 
 from connectors.kafka.internal_log import Entry
 from dsms.coordinator.registry.state import Event, read_event
+from dsms.model.catalog import Catalog
+from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Object
 from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of
 
@@ -19,11 +21,13 @@ _ID = re.compile(r"[a-z]\d{1,15}")
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """The version of the catalog, how many ids were given out, and the term of the coordinator that wrote it."""
+    """The version of the catalog, how many ids were given out, the term of the coordinator that wrote it, and the
+    topics of dropped objects that are not deleted yet."""
 
     version: Natural = 0
     ids: Natural = 0
     term: Natural = 0
+    dropped_topics: tuple[DroppedTopic, ...] = ()
 
 
 #: The content of a record: the catalog as a whole, an object, or a numbered event of the registry.
@@ -50,7 +54,7 @@ def read_part(entry: Entry) -> tuple[bytes, Part | None, bytes | None]:
     """The key of a record, its content (None: the object was dropped), and its value. Raises Broken if it is invalid.
 
     >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
-    Meta(version=3, ids=2, term=1)
+    Meta(version=3, ids=2, term=1, dropped_topics=())
     """
     return entry.key, _part(entry.key, entry.value), entry.value
 
@@ -89,8 +93,20 @@ def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
     return in_order(part for part in parts if isinstance(part, Object))
 
 
+def catalog_of(meta: Meta, objects: dict[str, Object]) -> Catalog:
+    """The catalog with these objects, and with what `meta` says of it."""
+    dropped = {each.topic: each for each in meta.dropped_topics}
+    return Catalog(meta.version, meta.ids, objects, dropped_topics=dropped)
+
+
+def meta_of(catalog: Catalog, term: int) -> Meta:
+    """What the log says of a catalog that a coordinator of this term writes."""
+    return Meta(catalog.version, catalog.ids, term, tuple(catalog.dropped_topics.values()))
+
+
 def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
-    """The entry under `META` of a new log that begins with the entries of another log. Raises Broken if the other log's
+    """The entry under `META` of a new log that begins with the entries of another log. The new log deletes no topics of
+    the other one. Raises Broken if the other log's
     entry is invalid or missing."""
     last = _part(META, entries.get(META))
     assert isinstance(last, Meta)

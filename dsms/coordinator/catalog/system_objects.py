@@ -34,7 +34,7 @@ def with_system_objects(catalog: Catalog, cluster: str, fragments: int) -> Catal
     missing = {name: item for name, item in _made(cluster, fragments).items() if catalog.get(name) != item}
     if not missing or any((taken := catalog.get(name)) and not is_system(taken) for name in missing):
         return catalog
-    return Catalog(catalog.version + 1, catalog.ids, {**missing, **catalog.objects, **missing})
+    return catalog.with_objects({**missing, **catalog.objects, **missing})
 
 
 def system_sources(cluster: str) -> list[Source]:

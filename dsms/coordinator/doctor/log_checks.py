@@ -23,7 +23,16 @@ from connectors.kafka.retention import REMEDY, retention_of, too_short
 from connectors.kafka.shed_log import read_decision
 from connectors.kafka.topic_settings import restore_settings, wrong_settings
 from connectors.kafka.topics import partitions_of
-from dsms.coordinator.catalog.catalog_records import META, Meta, Part, in_order, object_name, read_part
+from dsms.coordinator.catalog.catalog_records import (
+    META,
+    Meta,
+    Part,
+    catalog_of,
+    in_order,
+    meta_of,
+    object_name,
+    read_part,
+)
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
@@ -75,7 +84,7 @@ class Logs:
         objects = in_order(part for part in self.parts.values() if not isinstance(part, Meta | tuple | None))
         if not isinstance(meta, Meta):
             return None if objects or META in self.states[CATALOG].findings.left_out else Catalog()
-        return Catalog(meta.version, meta.ids, objects)
+        return catalog_of(meta, objects)
 
     def settle(self, purpose: str, keys: Iterable[bytes]) -> None:
         """Settles the invalid records of these keys: writes a tombstone for each key, after which they are no longer
@@ -200,7 +209,7 @@ def lost_catalog(logs: Logs, copy: Catalog | None) -> Iterator[Finding]:
 def _write_meta(logs: Logs, copy: Catalog) -> None:
     """Writes the version and the ids of the copy. They are current: the copy was made from the lost record, and no id
     is given out without that record."""
-    meta = Meta(copy.version, copy.ids, 0)
+    meta = meta_of(copy, 0)
     logs.write(logs.states[CATALOG].log.records([META], [msgspec.json.encode(meta)]))
 
 

@@ -13,7 +13,6 @@ from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.statements.control_tables import last_reports
 from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.topics import Topics
-from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
@@ -44,7 +43,6 @@ class CoordinatorFacts:
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
     unplanned: Callable[[Query], str]
-    topics_being_deleted: TopicsBeingDeleted = field(default_factory=TopicsBeingDeleted)
     #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
 

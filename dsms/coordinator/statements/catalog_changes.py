@@ -3,14 +3,14 @@ follows from it."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 
 from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.dropped_topics import delete_dropped, topics_of_dropped
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query, Source, Table
+from dsms.model.objects import Source
 from dsms.model.statement_result import StatementResult
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
@@ -84,29 +84,22 @@ def skip_record(statement: SkipRecord, context: StatementContext) -> StatementRe
 
 def drop(statement: Drop, context: StatementContext) -> StatementResult:
     """Drops objects. Deletes their topics when no executor writes them any more, or after a few seconds; until then no
-    new object can use the topics."""
-    with ExitStack() as until_deleted:
+    new object can use the topics. If Kafka fails meanwhile, a notice says that they will be deleted later."""
 
-        def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
-            after, result = apply(statement, catalog, context.environment())
-            topics = [item.topic for item in written_objects_gone(catalog, after)]
-            until_deleted.enter_context(context.facts.topics_being_deleted.reserved(topics))
-            return after, result
+    def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
+        after, result = apply(statement, catalog, context.environment())
+        return after.with_dropped_topics(topics_of_dropped(catalog, after)), result
 
-        change = context.change(decide)
-        dropped = written_objects_gone(change.before, change.after)
-        if dropped:
-            context.plans.await_stopped(change.after.version)
-        for item in dropped:
-            context.delete_topic(item)
+    change = context.change(decide)
+    topics = [dropped.topic for dropped in topics_of_dropped(change.before, change.after)]
+    if not topics:
+        return change.answer
+    try:
+        delete_dropped(context, topics)
+    except DsmsError as error:
+        names = ", ".join(f'"{topic}"' for topic in topics)
+        return replace(change.answer, notices=(*change.answer.notices, f"deleted later: topic {names} ({error})"))
     return change.answer
-
-
-def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]:
-    """The queries and tables with topics that only the earlier catalog has. A query that fills a table has no topic."""
-    queries = (query for query in before.running() if query.fills is None)
-    written: list[Query | Table] = [*queries, *before.tables()]
-    return [item for item in written if item.name.lower() not in after.objects]
 
 
 def _changed(statement: st.Statement, context: StatementContext) -> Change[StatementResult]:

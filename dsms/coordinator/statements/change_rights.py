@@ -64,7 +64,7 @@ def with_owners(principal: Principal, before: Catalog, after: Catalog) -> Catalo
         if isinstance(item, Query) and not item.owner and before.objects.get(name) is not item:
             old = before.objects.get(name)
             owned[name] = msgspec.structs.replace(item, owner=old.owner if isinstance(old, Query) else principal.name)
-    return Catalog(after.version, after.ids, {**after.objects, **owned}) if owned else after
+    return msgspec.structs.replace(after, objects={**after.objects, **owned}) if owned else after
 
 
 def check_owned(principal: Principal, before: Catalog, after: Catalog, most: int) -> None:

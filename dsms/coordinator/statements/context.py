@@ -12,14 +12,15 @@ from dsms.coordinator.audit.audit_log import Audit, NoAudit
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, ChangeFunction
 from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
 from dsms.coordinator.statements.control_tables import ControlStatement
+from dsms.coordinator.statements.deletion_claims import DeletionClaims
 from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.replacements import Replacements
 from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.limits import Limits
-from dsms.model.objects import Query, Table
 from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
@@ -77,7 +78,7 @@ class StatementContext:
     control: ControlAnswers
     tables: TableRunner
     replays: ReplayRunner
-    delete_topic: Callable[[Query | Table], None]
+    delete_topic: Callable[[DroppedTopic], None]
     plans: CatalogFollowers
     caller: Caller
     limits: Limits = Limits()
@@ -87,6 +88,8 @@ class StatementContext:
     python: bool = False
     audit: Audit = field(default_factory=NoAudit)
     replacements: Replacements = field(default_factory=Replacements)
+    #: The topics of dropped objects that are being deleted.
+    deletions: DeletionClaims = field(default_factory=DeletionClaims)
     #: Set when nobody waits for the answer any more.
     cancelled: threading.Event = field(default_factory=threading.Event)
 
@@ -97,7 +100,14 @@ class StatementContext:
     def environment(self, *, halted: bool = False) -> ClusterEnvironment:
         """The environment as the caller may see and change it. `halted`: the queries that the statement replaces no
         longer publish anything."""
-        return ClusterEnvironment(self.facts, self.caller.principal, self.limits, self.topic_rules, halted=halted)
+        return ClusterEnvironment(
+            self.facts,
+            self.caller.principal,
+            self.limits,
+            self.topic_rules,
+            halted=halted,
+            dropped_topics=self.store.catalog.dropped_topics,
+        )
 
     def change(self, decide: ChangeFunction[_T]) -> Change[_T]:
         """Changes the catalog on behalf of the caller. Raises Forbidden if the caller may not make the change, whatever

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
-from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
 from dsms.model.limits import NO_LIMITS, Limits
@@ -16,6 +15,7 @@ from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import TopicRules
 from dsms.physical.cost.estimate import Statistics
+from operators.core.errors import ExternalError
 
 
 class TopicMaker(Protocol):
@@ -72,11 +72,6 @@ class ClusterFacts(Protocol):
         ...
 
     @property
-    def topics_being_deleted(self) -> TopicsBeingDeleted:
-        """The topics of dropped objects that are still being written."""
-        ...
-
-    @property
     def log_ends(self) -> Ends:
         """Reads the ends of logs."""
         ...
@@ -110,9 +105,11 @@ class ClusterEnvironment:
         topic_rules: TopicRules = TopicRules(),  # noqa: B008 frozen
         *,
         halted: bool = False,
+        dropped_topics: Collection[str] = (),
     ) -> None:
         self.limits, self.topic_rules = limits, topic_rules
         self._facts, self._principal, self._halted = facts, principal, halted
+        self._dropped_topics = dropped_topics
 
     def utilization(self) -> Mapping[str, float]:
         """The fragments to which queries are assigned, with the last measured load of each."""
@@ -129,7 +126,7 @@ class ClusterEnvironment:
         self._principal.check_read_topic(topic)
         if partitions is not None:
             self._principal.check_write_topic(topic)
-        self._facts.topics_being_deleted.check(topic)
+        self._check_not_dropped(topic)
         start = self._facts.topics.make_source_topic(topic, partitions)
         self._facts.topics.make_dead_letter_topic(name)
         return start
@@ -147,7 +144,7 @@ class ClusterEnvironment:
         ExternalError while the topic is being deleted."""
         self._principal.check_write(query.name)
         self._principal.check_write_topic(query.topic)
-        self._facts.topics_being_deleted.check(query.topic)
+        self._check_not_dropped(query.topic)
         made = self._facts.topics.make_result_topic(query, node)
         return msgspec.structs.replace(made, marked_by=self.cluster_mark())
 
@@ -178,6 +175,10 @@ class ClusterEnvironment:
     def check_read(self, name: str) -> None:
         """Raises Forbidden unless the principal may read the object of this name."""
         self._principal.check_read(name)
+
+    def _check_not_dropped(self, topic: str) -> None:
+        if topic in self._dropped_topics:
+            raise ExternalError(f'topic "{topic}" is being deleted', hint="try again")
 
     @cached_property
     def _states(self) -> States:

@@ -146,9 +146,9 @@ class ClusterTables:
         """The tables whose readers have not received a heartbeat yet."""
         return [table for table in tables if self._read(table).frontier == BEGINNING]
 
-    def forget(self, table: Table) -> None:
-        """Drops the cached content of a dropped table."""
-        self._folded.pop(table.id, None)
+    def forget(self, table: str) -> None:
+        """Drops the cached content of a dropped table, given by its id."""
+        self._folded.pop(table, None)
 
     def _instant(self, tables: Iterable[Table]) -> int:
         return max([self._clock(), *(self._read(table).frontier for table in tables)])

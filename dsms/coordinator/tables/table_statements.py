@@ -14,7 +14,7 @@ import pyarrow as pa
 import structlog
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import Partition, delete_topic, latest, partition_counts
+from connectors.kafka.topics import Partition, delete_topic, latest, partition_counts, topic_ids
 from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
@@ -22,8 +22,9 @@ from dsms.coordinator.tables.table_logs import ClusterTables
 from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.limits import Limits
-from dsms.model.objects import Query, Table
+from dsms.model.objects import Table
 from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
@@ -109,19 +110,20 @@ class TableStatements:
         assert read.instant is not None
         return RelationRows(read.instant, rows.column_names, list(zip(*columns, strict=True)), read.rows[name].num_rows)
 
-    def delete_topic(self, dropped: Query | Table) -> None:
+    def delete_topic(self, dropped: DroppedTopic) -> None:
         """Deletes the result topic of a dropped query or the log of a dropped table, after the statements that still
-        read it."""
+        read it. A topic that was created later under the same name is kept."""
         with self._running, self._reads.paused():
-            delete_topic(self._admin, dropped.topic)
-            if isinstance(dropped, Query) and (dropped.shares or dropped.divided):
-                self._delete_links(dropped)
-            if isinstance(dropped, Table):
-                self._tables.forget(dropped)
+            current = topic_ids(self._admin, [dropped.topic]).get(dropped.topic)
+            if dropped.topic_id is None or current in (dropped.topic_id, None):
+                delete_topic(self._admin, dropped.topic)
+            if dropped.linked:
+                self._delete_links(dropped.owner)
+            self._tables.forget(dropped.owner)
 
-    def _delete_links(self, dropped: Query) -> None:
+    def _delete_links(self, query: str) -> None:
         """Deletes the links of a query: the internal topics through which its fragments exchanged elements."""
-        prefix = link_topics(self._cluster, dropped.id)
+        prefix = link_topics(self._cluster, query)
         for topic in partition_counts(self._admin):
             if topic.startswith(prefix):
                 delete_topic(self._admin, topic)

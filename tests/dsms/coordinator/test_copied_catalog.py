@@ -68,7 +68,7 @@ def test_events_of_the_registry_stay_and_the_systems_objects_are_made_anew() -> 
     assert log[b"registry/1"] == b"event"
     assert META not in log
     assert not [key for key in log if b"dsms_" in key]
-    assert msgspec.json.decode(first_entry(entries())) == {"version": 9, "ids": 12, "term": 0}
+    assert msgspec.json.decode(first_entry(entries())) == {"version": 9, "ids": 12, "term": 0, "dropped_topics": []}
 
 
 def test_without_a_prefix_results_keep_their_topics() -> None:

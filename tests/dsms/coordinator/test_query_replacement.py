@@ -69,12 +69,14 @@ def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
 
 
 def test_no_source_is_made_over_a_topic_that_is_being_deleted(cluster: StatementCluster) -> None:
+    register = 'REGISTER SOURCE again (k INT) FROM "dsms.q" PARTITIONS 1'
     with (
-        cluster.topics_being_deleted.reserved(["gone"]),
-        pytest.raises(ExternalError, match='topic "gone" is being deleted; try again'),
+        cluster.waiting_for_executors("DROP QUERY q") as drop,
+        pytest.raises(ExternalError, match='topic "dsms.q" is being deleted; try again'),
     ):
-        cluster.execute('REGISTER SOURCE again (k INT) FROM "gone" PARTITIONS 1')
-    cluster.execute('REGISTER SOURCE again (k INT) FROM "gone" PARTITIONS 1')
+        cluster.execute(register)
+    drop.result()
+    cluster.execute(register)
 
 
 def test_two_queries_are_replaced_side_by_side(cluster: StatementCluster) -> None:
