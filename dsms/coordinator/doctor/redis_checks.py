@@ -16,6 +16,7 @@ from connectors.redis.run_store import frame_of_run
 from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
+from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduler.leases import ExecutorStatus, read_assignments
 from dsms.scheduler.tuning import Tuning
@@ -76,7 +77,7 @@ def _problem(found: Found, cluster: str) -> str | None:
         return None
     if found.body is None:
         return f"it is a {found.kind}, not a document"
-    if kind in ("executor", "report") and found.lasts:
+    if kind in ("executor", "report", "story") and found.lasts:
         return "it never expires, so no executor wrote it"
     try:
         _READERS[kind](found.body, cluster)
@@ -90,6 +91,7 @@ _READERS: dict[str, Callable[[bytes, str], object]] = {
     "assignments": lambda body, _: read_assignments(body),
     "executor": lambda body, _: decoded(body, ExecutorStatus),
     "report": lambda body, _: decoded(body, Report, "msgpack"),
+    "story": lambda body, _: decoded(body, Story, "msgpack"),
     "tuning": lambda body, _: decoded(body, Tuning),
 }
 

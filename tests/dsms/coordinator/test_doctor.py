@@ -20,6 +20,7 @@ from dsms.coordinator.watcher.cut_over import all_mark
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.runtime.epoch.progress_log import read_entry
+from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.scheduler.leases import ExecutorStatus
 from operators.core.alarms import Alarms
@@ -174,6 +175,12 @@ STATUS = msgspec.json.encode(ExecutorStatus())
         (document("assignments", None), "it is a list, not a document"),
         (document("assignments", b"{}"), None),
         (document("report:0", b"\xc1", lasts=True), "it never expires, so no executor wrote it"),
+        (document("story:0:e", msgspec.msgpack.encode(Story())), None),
+        (
+            document("story:0:e", msgspec.msgpack.encode(Story()), lasts=True),
+            "it never expires, so no executor wrote it",
+        ),
+        (document("story:0:e", b"\xc1"), "MessagePack data is malformed: invalid opcode '\\xc1'"),
         (document("catalog", b'{"cluster": "d"}'), 'of cluster "d", not of "c"'),
         (document("checkpoint-request", b"what is not known here"), None),
     ],
