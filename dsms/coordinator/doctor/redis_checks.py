@@ -23,6 +23,8 @@ from dsms.scheduler.tuning import Tuning
 from operators.core.decoding import Broken, decoded
 
 _ANEW = "remove it: its owner writes it again"
+#: Where executors keep runs in their data directory: with the `--state-dir` of `dsms up`, and without one.
+_CACHES = ("state", "cache")
 
 
 @dataclass(frozen=True)
@@ -143,13 +145,13 @@ def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:
 def cache_findings(data_dir: Path, documents: Documents) -> Iterator[Finding]:
     """Files of the run cache that a crashed writer left unfinished. None while executors live: they may be writing
     them."""
-    cache = data_dir / "state" / documents.inspection.cluster
-    files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() and not documents.executors() else []
-    if files:
-        repair = partial(_unlink_all, files)
-        yield Finding(
-            "warning", str(cache), f"{len(files)} unfinished files of crashed executors", "remove them", repair
-        )
+    if documents.executors():
+        return
+    for cache in (data_dir / directory / documents.inspection.cluster for directory in _CACHES):
+        files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() else []
+        if files:
+            problem = f"{len(files)} unfinished file{'' if len(files) == 1 else 's'} of crashed executors"
+            yield Finding("warning", str(cache), problem, "remove them", partial(_unlink_all, files))
 
 
 def _unlink_all(files: list[Path]) -> None:
