@@ -114,6 +114,8 @@ def test_results_go_on_from_a_checkpoint_when_redis_and_the_source_have_lost_eve
         finish(cluster, feed, undisturbed)
         assert "state was restored from a checkpoint" in log_of(last)
         assert "query failed" not in log_of(last)
+        restored = [event for event in cluster.get("fragments/0/story") if event["event"] == "state restored"]
+        assert [event["reason"] for event in restored] == ["Redis has no state of it"]
 
 
 def test_runs_are_copied_once_and_old_checkpoints_go(kafka: str, redis_url: str, tmp_path: Path) -> None:

@@ -86,12 +86,25 @@ def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[
     older = owner(7, 200)
     commit(older, 1)
     newer = owner(8, 100)
-    assert newer.recover(FragmentPlan(0, 1)).manifest.epoch == 1
+    recovered = newer.recover(FragmentPlan(0, 1))
+    assert (recovered.manifest.epoch, recovered.lost, recovered.restored) == (1, "", False)
     commit(newer, 2)
+    assert not newer.in_doubt
     assert dead_upto() == b"[2,1]"
     with pytest.raises(Fenced):
         commit(older, 3)
     assert older.replaced()
+
+
+def test_a_recovery_shows_why_the_state_could_not_be_used(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+    recovered = owner(6, 50).recover(FragmentPlan(0, 1))
+    assert (recovered.manifest.epoch, recovered.lost) == (0, ""), "a new fragment has lost nothing"
+    commit(owner(7, 100), 1)
+    rebuilt = owner(8, 200).recover(FragmentPlan(0, 2))
+    assert (rebuilt.manifest.epoch, rebuilt.lost, rebuilt.restored) == (1, "it was stored for 1 targets, not 2", False)
+    copy = Manifest(epoch=1, targets=3)
+    restored = owner(9, 300).recover(FragmentPlan(0, 3), lambda *_: copy)
+    assert (restored.manifest, restored.lost, restored.restored) == (copy, "it was stored for 1 targets, not 3", True)
 
 
 def test_who_was_fenced_by_an_older_one_is_not_replaced(

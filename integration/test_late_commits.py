@@ -12,6 +12,7 @@ import pytest
 
 from connectors.kafka.names import transactional_id
 from dsms.local.broker import Broker
+from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running
 from integration.holding_proxy import END_TXN, PRODUCE, HoldingProxy, holding
 from integration.kafka_log import Input, advance, changes, write
@@ -54,6 +55,11 @@ def late(redis_url: str, tmp_path: Path) -> Iterator[Late]:
         yield Late(broker, proxy, cluster)
 
 
+def doubts(cluster: Cluster) -> int:
+    """The number of commits in the story of the fragment that were in doubt."""
+    return sum(event.get("in_doubt", False) for event in cluster.get("fragments/0/story"))
+
+
 @pytest.mark.parametrize("native", ["", "off"], ids=["columns", "messages"])
 def test_an_executor_whose_commits_come_late(late: Late, native: str) -> None:
     cluster, proxy, writer = late.cluster, late.proxy, transactional_id(late.cluster.name, "0")
@@ -70,6 +76,7 @@ def test_an_executor_whose_commits_come_late(late: Late, native: str) -> None:
             proxy.before(PRODUCE, 0, proxy.release, writer)
         if number == max(_LATE) + 1:
             assert not proxy.holds
+            assert wait_until(lambda: doubts(cluster) >= 1, 30)
             kill_9(executor)
             cluster.start_executor(environment=environment)
     late.feed(_ROUNDS)

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,21 @@ def test_scratch_files(cluster: Cluster, unique: str):
         feed(cluster, unique, ts)
         assert_exact(cluster, unique, list(range(1, ts + 1)))
     assert "restarting the Spark session" in log_of(cluster.executors[0]) and cluster.executors[0].alive
+    assert wait_until(lambda: story(cluster)[-1]["event"] == "epoch committed", 60)
+    events = [event["event"] for event in story(cluster)]
+    (restart,) = (event for event in story(cluster) if event.get("reason") == "the executor restarts its Spark session")
+    assert events[:2] == ["claimed", "started"]
+    at = events.index("stopped")
+    assert (
+        restart["event"] == "stopped"
+        and events[at - 1] == "failed"
+        and events[at + 1 : at + 3] == ["claimed", "started"]
+    )
+
+
+def story(cluster: Cluster) -> list[dict[str, Any]]:
+    """The last events of the fragment."""
+    return cluster.get("fragments/0/story")
 
 
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):

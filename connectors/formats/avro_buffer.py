@@ -1,7 +1,8 @@
 """Reads an Avro field of many records at once: one cursor for each record, every step vectorised.
 
 A cursor only moves forward, so a record was read within its bounds if and only if its cursor ends at the end of the
-record. A record that is not proven valid is marked in `doubt` and left to the record-by-record reader (avro_records).
+record. A record that is not proven valid is marked as `unproven` and left to the record-by-record reader
+(avro_records).
 """
 
 from collections.abc import Sequence
@@ -55,12 +56,12 @@ class Cursors:
         self.buffer = buffer
         self.at = at
         self.ends = ends
-        self.doubt: Mask = np.zeros(len(at), np.bool_)
+        self.unproven: Mask = np.zeros(len(at), np.bool_)
 
     def finish(self) -> Mask:
-        """Marks the records that were not read exactly to their end, and returns all doubts."""
-        self.doubt |= self.at != self.ends
-        return self.doubt
+        """Marks the records that were not read exactly to their end, and returns all unproven ones."""
+        self.unproven |= self.at != self.ends
+        return self.unproven
 
     def skip(self, count: Ints | int, present: Mask | None) -> None:
         """Advances the cursors, except where the field is absent; never beyond the bytes that may be read safely."""
@@ -121,7 +122,7 @@ class Cursors:
             size *= present
         wrong = (size < 0) | (size > self.buffer.size - self.at)
         if wrong.any():
-            self.doubt |= wrong
+            self.unproven |= wrong
             size[wrong] = 0
         start = self.at.copy()
         self.skip(size, None)
@@ -135,7 +136,7 @@ class Cursors:
 
     def _suspect(self, wrong: Mask, present: Mask | None) -> None:
         if wrong.any():
-            self.doubt |= wrong if present is None else wrong & present
+            self.unproven |= wrong if present is None else wrong & present
 
 
 def _squeeze(word: Words) -> Words:

@@ -1,6 +1,6 @@
 """Reads the declared columns of many Avro records of one writer schema, field by field over all records.
 
-This is possible if the writer schema is `vectorised`. A row that this module cannot prove valid is marked as in doubt
+This is possible if the writer schema is `vectorised`. A row that this module cannot prove valid is marked as unproven
 and left to avro_records, which decides, and gives the reason if it refuses the row. On every other row both agree: the
 property tests compare them.
 """
@@ -141,18 +141,18 @@ _LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], FieldValues]] = {
 
 
 class ColumnMaker:
-    """Builds Arrow arrays from the fields read from a buffer; marks in `doubt` the rows to be read one by one."""
+    """Builds Arrow arrays from the fields read from a buffer; marks as `unproven` the rows to be read one by one."""
 
-    def __init__(self, buffer: Buffer, doubt: Mask) -> None:
+    def __init__(self, buffer: Buffer, unproven: Mask) -> None:
         self._buffer = buffer
-        self._doubt = doubt
+        self._unproven = unproven
 
     def make(self, column: Column, field: FieldValues | None, parent: Mask | None) -> "pa.Array[Any]":
-        """The array of a column. Marks the rows as in doubt in which a column declared NOT NULL is NULL, except where
+        """The array of a column. Marks the rows as unproven in which a column declared NOT NULL is NULL, except where
         the enclosing struct is absent: `parent` marks the rows that have it (None: all)."""
         if field is None or column.writer is None:
             declared: Any = stored(column.declared.type)
-            nulls: pa.Array[Any] = pa.nulls(len(self._doubt), declared)
+            nulls: pa.Array[Any] = pa.nulls(len(self._unproven), declared)
             return nulls
         if field.present is not None and not column.declared.nullable:
             self.suspect(~field.present, parent)
@@ -161,8 +161,8 @@ class ColumnMaker:
         return self._leaf(column.declared.type, column.writer, field)
 
     def suspect(self, wrong: Mask, present: Mask | None) -> None:
-        """Marks the rows as in doubt that are both `wrong` and `present` (None: all are present)."""
-        np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
+        """Marks the rows as unproven that are both `wrong` and `present` (None: all are present)."""
+        np.logical_or(self._unproven, wrong if present is None else wrong & present, out=self._unproven)
 
     def _struct(self, column: Column, field: FieldValues) -> "pa.Array[Any]":
         children = [
@@ -219,7 +219,7 @@ class ColumnMaker:
             self.suspect((values < least) | (values > greatest), present)
 
     def _instants(self, logical: str, field: FieldValues) -> Ints:
-        """Microseconds since 1970; marks instants outside the years 1 to 9999 as in doubt."""
+        """Microseconds since 1970; marks instants outside the years 1 to 9999 as unproven."""
         values = np.asarray(field.values, np.int64)
         if logical in TIMESTAMP_NANOS:
             values, scale = values // 1000, 1
@@ -242,11 +242,11 @@ class ColumnMaker:
         if pa.types.is_binary(declared):
             return binary_array(cells, field.present, self._buffer.raw)
         array, wrong = string_array(cells, field.present, self._buffer.raw)
-        self._doubt[wrong] = True
+        self._unproven[wrong] = True
         return array
 
     def _distinct(self, declared: DistinctType, field: FieldValues) -> "pa.Array[Any]":
-        """The values of a type that is stored as text; marks values not in the type's canonical form as in doubt."""
+        """The values of a type that is stored as text; marks values not in the type's canonical form as unproven."""
         array = self._text(pa.string(), field)
         text = pl.col("text")
         regular = (converted(text, pa.string(), declared) == text).fill_null(value=False)

@@ -91,11 +91,11 @@ class AvroDecoder:
             return self._empty, rows[:0]
         if not plan.fast:
             return self._one_by_one(plan.reader, rows, values, refused)
-        frame, doubt = _columnar(plan, buffer, rows)
-        if not doubt.any():
+        frame, unproven = _columnar(plan, buffer, rows)
+        if not unproven.any():
             return frame, rows
-        good = (frame.filter(~doubt), rows[~doubt])
-        return in_order([good, self._one_by_one(plan.reader, rows[doubt], values, refused)], self._empty)
+        good = (frame.filter(~unproven), rows[~unproven])
+        return in_order([good, self._one_by_one(plan.reader, rows[unproven], values, refused)], self._empty)
 
     def _one_by_one(
         self, reader: RecordReader, rows: Ints, values: Sequence[bytes], refused: list[Refusal]
@@ -171,4 +171,4 @@ def _columnar(plan: _Plan, buffer: Buffer, rows: Ints) -> tuple[pl.DataFrame, ND
         pl.Series(c.declared.name, maker.make(c, None if c.source is None else reads.fields[c.source], None))
         for c in plan.columns
     ]
-    return pl.DataFrame(columns), cursors.doubt
+    return pl.DataFrame(columns), cursors.unproven

@@ -17,6 +17,8 @@ from operators.core.alarms import Alarms
 
 #: An executor without a sign of life for this long is considered dead.
 LEASE_MS = 4_000
+#: The story of a fragment on an executor is kept for a day after the executor has last written it.
+STORY_MS = 24 * 60 * 60 * 1000
 #: Redis's answer for the time to live of a key that never expires.
 _NEVER = -1
 
@@ -91,6 +93,19 @@ class ClusterState:
         """Replaces the state of a fragment's search."""
         with translated("writing the search of a fragment"):
             self._set(f"search:{fragment}", body)
+
+    def story(self, fragment: str, executor: str) -> bytes | None:
+        """The story of a fragment on an executor."""
+        return self._get(f"story:{fragment}:{executor}")
+
+    def set_story(self, fragment: str, executor: str, body: bytes) -> None:
+        """Replaces the story of a fragment on an executor; it expires after a day unless it is renewed."""
+        with translated("writing the story of a fragment"):
+            self._set(f"story:{fragment}:{executor}", body, STORY_MS)
+
+    def stories(self, fragment: str) -> dict[str, bytes]:
+        """The stories of a fragment, by executor."""
+        return self._all(f"story:{fragment}:", "reading the story of a fragment")
 
     def checkpoint_request(self) -> int:
         """The number of the last request for checkpoints; 0 without one."""

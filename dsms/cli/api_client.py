@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import msgspec
 
 from dsms.client import Client
@@ -26,6 +28,11 @@ class ApiClient(Client):
     def control(self, kind: str) -> list[Document]:
         """The control table of a kind of entity, such as "queries"."""
         return self._do(Call("GET", f"/v1/control/{kind}", _documents))
+
+    def story(self, fragment: str, last: int) -> list[Document]:
+        """The last events of a fragment, oldest first."""
+        path = f"/v1/fragments/{quote(fragment, safe='')}/story"
+        return self._do(Call("GET", path, _documents, params={"last": last}))
 
     def request_checkpoint(self) -> int:
         """Asks executors for checkpoints. Returns the request's number, which executors report once it is served."""

@@ -21,6 +21,7 @@ from dsms.cli.replay import replay
 from dsms.cli.sink import sink
 from dsms.cli.source import source
 from dsms.cli.sql import sql
+from dsms.cli.story import story
 from dsms.cli.token import token
 from dsms.cli.top import top
 from operators.core.errors import DsmsError, ExternalError
@@ -55,6 +56,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "replay": replay,
     "sink": sink,
     "doctor": doctor,
+    "story": story,
     "plan": plan,
     "checkpoint": checkpoint,
     "function": function,

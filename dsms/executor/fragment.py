@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -25,6 +25,7 @@ from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
 from dsms.executor.serial_thread import SerialThread
+from dsms.executor.story_log import StoryLog
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
@@ -32,7 +33,7 @@ from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.read_ahead import can_read_ahead, input_after, still_holds
 from dsms.runtime.batching.topic_watch import TopicWatch
-from dsms.runtime.epoch.commit import Committer
+from dsms.runtime.epoch.commit import Committer, Recovered
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
@@ -54,6 +55,7 @@ from dsms.runtime.fragment.state import (
     advance,
 )
 from dsms.runtime.fragment.status import status_after
+from dsms.runtime.fragment.story import Entry, EntryKind, committed, entries_of
 from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
@@ -76,6 +78,14 @@ from dsms.spark.stream import Batch, FragmentStream
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True)
+class FragmentListener:
+    """What a fragment reports to: `on_status` gets its status after each epoch, `story` its events."""
+
+    on_status: Callable[[FragmentStatus], None]
+    story: StoryLog
+
+
 class Fragment:
     """Runs a plan until it is stopped or fails. An instance is one incarnation: after a failure, create a new one.
 
@@ -96,10 +106,10 @@ class Fragment:
         settings: ExecutorSettings,
         spark: SparkSession,
         plan: FragmentPlan,
-        on_status: Callable[[FragmentStatus], None],
+        listener: FragmentListener,
     ) -> None:
         self.name, self.lease = name, lease
-        self._settings, self._on_status = settings, on_status
+        self._settings, self._on_status, self._story = settings, listener.on_status, listener.story
         self._token = time.time_ns() // 1_000_000
         stores = _stores(name, settings)
         claim = Claim(lease, self._token)
@@ -107,6 +117,7 @@ class Fragment:
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
         recovered = self._committer.recover(plan, restore)
+        self._story.add(*_claimed(lease, recovered, self._story.now))
         self.state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
@@ -144,6 +155,8 @@ class Fragment:
         if self.checkpoints is not None:
             self.checkpoints.start()
         self._scrubbing.start()
+        version, names = self.state.plan.version, sorted({self.names[query] for query in self.running_queries})
+        self._story.add(Entry("started", self._story.now, plan_version=version, queries=tuple(names)))
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
@@ -207,7 +220,9 @@ class Fragment:
     def _apply(self, event: Event) -> None:
         """Advances the state by an event, and carries out the instructions before the next event is handled."""
         with self._state_lock:
-            self.state, instructions = advance(event, self.state)
+            before = self.state
+            self.state, instructions = advance(event, before)
+            self._story.add(*entries_of(event, before, instructions, self._story.now))
             for instruction in instructions:
                 self._carry_out(instruction)
 
@@ -257,6 +272,7 @@ class Fragment:
         next batch is read in the meantime."""
         started, planned = time.monotonic(), self._planner.planned
         assert planned is not None
+        self._story.add(Entry("batch begun", self._story.now))
         goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
         if not (goes_on or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
             self._read_ahead_unused = False
@@ -272,6 +288,7 @@ class Fragment:
                 "a batch that was read ahead is discarded", planned=planned.revision, runs=self.state.revision.number
             )
             remove_files(planned.frames)
+            self._story.retract_batch()
             return
         self._epochs.submit(partial(self._compute, read, planned.frames, (revision,), started))
         if self._ahead is None:
@@ -349,9 +366,20 @@ class Fragment:
         published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))
-        log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
+        seconds = time.monotonic() - started
+        self._story.add(committed(epoch, self._story.now, seconds, in_doubt=self._committer.in_doubt))
+        log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(seconds, 3))
         self._on_status(status_after(epoch.manifest, revision, self.state))
         return_freed_memory()
+
+
+def _claimed(lease: int, recovered: Recovered, at: float) -> tuple[Entry, ...]:
+    """The entries for a fragment that an executor has claimed under a lease."""
+    claim = Entry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
+    if not recovered.lost:
+        return (claim,)
+    kind: EntryKind = "state restored" if recovered.restored else "state rebuilt"
+    return claim, Entry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
 
 
 def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:

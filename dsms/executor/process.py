@@ -73,7 +73,7 @@ class ExecutorProcess:
                 self._turned_at = time.monotonic()
         finally:
             for runner in (self._runners or {}).values():
-                runner.halt()
+                runner.release("the executor ends")
             self._stopping.set()
             beating.join()
             reporting.join()
@@ -99,7 +99,7 @@ class ExecutorProcess:
         if self._idle_turns == _IDLE_TURNS:
             warm_up(spark, self._settings.partitions)
         for name in [name for name in runners if name not in leases]:
-            runners.pop(name).halt()
+            runners.pop(name).release("it is no longer assigned to this executor")
         for name, lease in leases.items():
             bounds = self._reporter.bounds.among(len(leases))
             if name not in runners:

@@ -1,4 +1,4 @@
-"""Reports of an executor on its fragments, about once a second: control tables in Redis and samples in Kafka."""
+"""Reports of an executor on its fragments, once a second: control tables and stories in Redis, samples in Kafka."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ class Reporter:
             try:
                 self._tune()
                 self._request_checkpoints()
+                for runner in self._runners().values():
+                    runner.story.publish()
                 self._report_all()
             except DsmsError as error:
                 log.debug("the report could not be stored", reason=str(error))

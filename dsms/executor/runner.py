@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import structlog
 
 from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor.escalation import Remedy, Series
-from dsms.executor.fragment import Fragment
+from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
+from dsms.executor.story_log import StoryLog, StoryStore
 from dsms.executor.worker_deaths import SearchStore, WorkerDeaths
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.physical.lane import Lane
 from dsms.runtime.fragment.state import remaining_failures
+from dsms.runtime.fragment.story import Entry, EntryKind
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
@@ -32,6 +35,10 @@ log = structlog.get_logger()
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
 
 
+class RunnerStore(SearchStore, StoryStore, Protocol):
+    """The store of what a runner knows about its fragment; `ClusterState` keeps it in Redis."""
+
+
 class Runner:
     """Keeps a fragment running under its leases. A lease under which a newer executor has fenced the fragment is never
     used again. A failed fragment is restarted after a short pause; other fragments are not disturbed."""
@@ -42,9 +49,10 @@ class Runner:
         settings: ExecutorSettings,
         spark: SparkSession,
         bounds: Bounds,
-        store: SearchStore | None = None,
+        store: RunnerStore | None = None,
     ) -> None:
-        """`store` keeps what is known about queries that kill their workers, so that other processes can use it."""
+        """`store` keeps what is known about queries that kill their workers, so that other processes can use it,
+        and the story of the fragment."""
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
@@ -60,6 +68,7 @@ class Runner:
         #: none, so the fragment restarts without these queries.
         self._refused: dict[str, str] = {}
         self._deaths = WorkerDeaths(name, settings.alarms, store)
+        self.story = StoryLog(name, settings.executor_id, store)
 
     def turn(self, lease: int, catalog: Catalog | None) -> None:
         """Makes the fragment run the catalog's plan under the lease. `catalog` is None while it is unknown."""
@@ -97,6 +106,7 @@ class Runner:
     def use(self, spark: SparkSession) -> None:
         """Stops the fragment; its next start uses another session."""
         self.halt()
+        self._add_event("stopped", reason="the executor restarts its Spark session")
         self._spark, self.remedy = spark, "fragment"
 
     def halt(self) -> None:
@@ -104,6 +114,18 @@ class Runner:
         if self._fragment is not None:
             self._fragment.stop()
             self._fragment = None
+
+    def release(self, reason: str) -> None:
+        """Stops the fragment for good on this executor, and publishes its story for the last time."""
+        self.halt()
+        self._add_event("stopped", reason=reason)
+        try:
+            self.story.publish()
+        except ExternalError as error:
+            log.debug("the story of a fragment could not be stored", fragment=self.name, reason=str(error))
+
+    def _add_event(self, kind: EntryKind, queries: Iterable[str] = (), reason: str = "") -> None:
+        self.story.add(Entry(kind, self.story.now, queries=tuple(sorted(queries)), reason=reason))
 
     def _turn_or_fail(self, lease: int, catalog: Catalog | None) -> None:
         try:
@@ -125,13 +147,22 @@ class Runner:
         """Whether workers died of a query, which is then searched for, and not of something that fragments share."""
         if self._fragment is None or not isinstance(error, WorkerDied):
             return False
-        running = {query: self._fragment.names[query] for query in self._fragment.running_queries}
-        return self._deaths.record_death(running, partial(workers_survive, self._spark, self._settings.partitions))
+        names, before = self._fragment.names, self._deaths.failed
+        running = {query: names[query] for query in self._fragment.running_queries}
+        workers = partial(workers_survive, self._spark, self._settings.partitions)
+        if not self._deaths.record_death(running, workers):
+            return False
+        self._add_event("workers died", (names[query] for query in self._deaths.trial or () if query in names))
+        for query in self._deaths.failed.keys() - before.keys():
+            self._add_event("query failed", (names.get(query, query),), self._deaths.failed[query])
+        return True
 
     def _keep_running(self, lease: int, catalog: Catalog | None) -> None:
         if self._fragment is not None:
             self._fragment.check()
-            if self._deaths.trial_passed(self._fragment.names, idle=self._fragment.idle):
+            trial, names = self._deaths.trial or (), self._fragment.names
+            if self._deaths.trial_passed(names, idle=self._fragment.idle):
+                self._add_event("workers survived", (names[query] for query in trial if query in names))
                 self.halt()
         if catalog is None:
             return
@@ -157,7 +188,8 @@ class Runner:
         self.status = FragmentStatus(reason=self.status.reason)
         plan = self._planned(catalog)
         ensure_links(self._settings, plan)
-        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
+        listener = FragmentListener(self._set_status, self.story)
+        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, listener)
         self._deaths.fragment_starts(plan)
         self._fragment.tune(self._deaths.bounds(self._bounds))
         self._refused = remaining_failures(self._refused, plan)
@@ -169,6 +201,7 @@ class Runner:
         for query, reason in plan.unplanned.items():
             if before is None or query not in before.unplanned:
                 log.error("query cannot be planned; the others keep running", query=query, reason=reason)
+                self._add_event("query unplanned", (query,), reason)
         return plan
 
     def _fenced(self, error: Fenced) -> None:
@@ -185,6 +218,7 @@ class Runner:
 
     def _fail(self, error: Exception, state: str) -> None:
         log.warning("fragment stopped", fragment=self.name, state=state, reason=str(error))
+        self._add_event("fenced" if state == "fenced" else "failed", reason=str(error))
         self.halt()
         self.status = FragmentStatus(state, str(error))
 

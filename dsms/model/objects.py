@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
 
 from connectors.kafka.names import dead_letter_topic
+from dsms.model.field_role import FieldRole
 from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type
 
@@ -233,92 +234,95 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
 
 
 class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
-    """A continuous query with a result topic; `kind` is "view" if other queries may read it by name."""
+    """A continuous query with a result topic; `kind` is "view" if other queries may read it by name. Each field states
+    its role: what it is about, and what becomes of it when the query changes."""
 
-    name: str
-    id: str
-    sql: str
-    kind: Literal["view", "query"]
-    select: str
-    topic: str
+    name: Annotated[str, FieldRole("declared")]
+    id: Annotated[str, FieldRole("life", in_former=True)]
+    sql: Annotated[str, FieldRole("declared")]
+    kind: Annotated[Literal["view", "query"], FieldRole("declared")]
+    select: Annotated[str, FieldRole("declared", compared=True, in_former=True)]
+    topic: Annotated[str, FieldRole("declared", "fixed")]
     #: Kafka's id of the topic when the query was created; None: not known. A re-created topic has a different id.
-    topic_id: str | None = None
+    topic_id: Annotated[str | None, FieldRole("life", "carried")] = None
     #: The cluster whose mark each record of the topic must have; None: records without a mark are valid.
-    marked_by: str | None = None
-    format: Format = "json"
-    partitions: int = 1
+    marked_by: Annotated[str | None, FieldRole("life", "carried")] = None
+    format: Annotated[Format, FieldRole("declared", "fixed")] = "json"
+    partitions: Annotated[int, FieldRole("declared", "fixed")] = 1
     #: Ids in the schema registry of the record key and value (Avro only).
-    key_schema_id: int | None = None
-    value_schema_id: int | None = None
+    key_schema_id: Annotated[int | None, FieldRole("life", "carried")] = None
+    value_schema_id: Annotated[int | None, FieldRole("life", "carried")] = None
     #: The contents of the result topic: changes, the whole relation, or one of CQL's streams of it.
-    output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
+    output: Annotated[
+        Literal["streamed", "complete", "istream", "dstream", "rstream"], FieldRole("declared", compared=True)
+    ] = "streamed"
     #: Of a view over the clock, which no lane runs: period and residues of its points.
-    periodic: tuple[int, tuple[int, ...]] | None = None
+    periodic: Annotated[tuple[int, tuple[int, ...]] | None, FieldRole("declared")] = None
     #: Whether CREATE STREAM created it, as in PIPES and ESL: a SELECT over it is continuous.
-    stream: bool = False
+    stream: Annotated[bool, FieldRole("declared")] = False
     #: Whether it may share operators with other queries; otherwise all its operators and state are its own.
-    shared: bool = True
+    shared: Annotated[bool, FieldRole("declared", "carried", compared=True)] = True
     #: The family (queries that differ only in constants), this query's constants, and whether it runs as a member.
-    family: str | None = None
-    constants: str | None = None
-    grouped: bool = False
+    family: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
+    constants: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
+    grouped: Annotated[bool, FieldRole("placement", "reset", reset_on_division=True)] = False
     #: The fragment that runs it, and the ids of the sources that it reads.
-    fragment: str = "0"
+    fragment: Annotated[str, FieldRole("placement", "carried")] = "0"
     #: The fragments that run it together, each for a shard of its keys; empty: one fragment runs all of it.
-    shares: tuple[str, ...] = ()
+    shares: Annotated[tuple[str, ...], FieldRole("placement", reset_on_division=True)] = ()
     #: The version of the catalog in which its fragments were last changed; 0: never.
-    divided: int = 0
+    divided: Annotated[int, FieldRole("placement")] = 0
     #: Whether more fragments are assigned to it when it falls behind.
-    fragments_by_load: bool = False
-    reads: tuple[str, ...] = ()
+    fragments_by_load: Annotated[bool, FieldRole("declared")] = False
+    reads: Annotated[tuple[str, ...], FieldRole("placement")] = ()
     #: For view matching: digests by which other queries find this one as a candidate, and the queries from which this
     #: one is computed, as they were when it was created.
-    marks: tuple[str, ...] = ()
-    over: tuple[Former, ...] = ()
+    marks: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
+    over: Annotated[tuple[Former, ...], FieldRole("placement", "reset", reset_on_division=True, in_former=True)] = ()
     #: Its relative share of the executor's time when the executor cannot keep up with all queries.
-    weight: float = 1.0
+    weight: Annotated[float, FieldRole("declared", "carried", compared=True)] = 1.0
     #: The limit for its unshared state in Redis, in bytes; None: no limit.
-    state_memory: int | None = None
+    state_memory: Annotated[int | None, FieldRole("declared", "carried", compared=True)] = None
     #: Whether it makes no progress until it is resumed (`paused`), or until its replacement takes over (`halted`).
-    paused: bool = False
-    halted: bool = False
+    paused: Annotated[bool, FieldRole("life", "carried")] = False
+    halted: Annotated[bool, FieldRole("life", "reset", reset_on_division=True)] = False
     #: Records of its sources before this instant are ignored.
-    start: int | None = None
+    start: Annotated[int | None, FieldRole("declared", compared=True, in_former=True)] = None
     #: The first offset that it reads, by source id and partition, for partitions whose earlier records were already
     #: deleted when it was registered.
-    first_offsets: FirstOffsets = {}
+    first_offsets: Annotated[FirstOffsets, FieldRole("life", "carried", in_former=True)] = {}
     #: The instant at which it replaced another query, which published all changes before it.
-    since: int | None = None
+    since: Annotated[int | None, FieldRole("life", "reset")] = None
     #: The largest allowed relative error of its results; None: they are exact.
-    max_error: float | None = None
+    max_error: Annotated[float | None, FieldRole("quality", compared=True)] = None
     #: How far it may lag behind its sources before input is shed, in milliseconds.
-    deadline: int | None = None
+    deadline: Annotated[int | None, FieldRole("quality", compared=True)] = None
     #: Whether its results have the columns `_error` and `_confidence`.
-    error_columns: bool = False
+    error_columns: Annotated[bool, FieldRole("quality", compared=True, in_former=True)] = False
     #: The condition that a record must satisfy to be shed; None: any record may be shed.
-    shed_where: str | None = None
+    shed_where: Annotated[str | None, FieldRole("quality", compared=True, in_former=True)] = None
     #: Bytes of memory: for all its state, by choosing the sizes of its windows; with sketches, for those of each group.
-    memory: int | None = None
+    memory: Annotated[int | None, FieldRole("quality", compared=True)] = None
     #: The error of its sketches, if both `memory` and `max_error` are given; None: its operators keep all values.
-    sketch_error: float | None = None
+    sketch_error: Annotated[float | None, FieldRole("quality", in_former=True)] = None
     #: The query that it replaced, while that is still needed; with `lasting`, as long as this query exists.
-    former: Former | None = None
-    lasting: bool = False
+    former: Annotated[Former | None, FieldRole("life", "reset")] = None
+    lasting: Annotated[bool, FieldRole("life")] = False
     #: For a continuous INSERT: the id of the table whose log its result topic is.
-    fills: str | None = None
+    fills: Annotated[str | None, FieldRole("declared")] = None
     #: The order in which the inputs of each of its join trees are joined; (): the default for its text.
-    join_orders: JoinOrders = ()
+    join_orders: Annotated[JoinOrders, FieldRole("placement", reset_on_division=True)] = ()
     #: The orders that it is changing to while their state is built in a separate lane; None: it is not changing.
-    next_join_orders: JoinOrders | None = None
+    next_join_orders: Annotated[JoinOrders | None, FieldRole("placement", reset_on_division=True)] = None
     #: Whether measured statistics may change the orders.
-    orders_by_statistics: bool = True
+    orders_by_statistics: Annotated[bool, FieldRole("declared", "carried")] = True
     #: The name of the token that created it; empty if the coordinator has no tokens.
-    owner: str = ""
+    owner: Annotated[str, FieldRole("life")] = ""
     #: Whether the column of a selected struct field has the name of the field; in older queries it has a number.
-    fields_named: bool = False
+    fields_named: Annotated[bool, FieldRole("declared", in_former=True)] = False
     #: Whether equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too; in older
     #: queries timestamps do not matter.
-    streams_united: bool = False
+    streams_united: Annotated[bool, FieldRole("declared", in_former=True)] = False
 
     @property
     def fragments(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
-from operators.core.delta import BEGINNING, FOREVER
+from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import SqlError, UserError
 from operators.core.secrets import check_no_secret, references
 
@@ -180,15 +180,15 @@ def _start(clause: Clause) -> dict[str, object]:
 
 
 def instant_of(text: str) -> int | None:
-    """The instant that a text denotes: a number, or a timestamp, whose instant is in milliseconds since 1970 (UTC).
-    None for any other text.
+    """The instant that a text denotes: a number that a record may have as its instant, or a timestamp, whose instant is
+    in milliseconds since 1970 (UTC). None for any other text.
 
     >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("soon")
     (-7, 86400000, None)
     """
     if text.removeprefix("-").isdecimal():
-        at = int(text) if len(text) <= _INSTANT_DIGITS else FOREVER
-        return at if BEGINNING < at < FOREVER else None
+        at = int(text) if len(text) <= _INSTANT_DIGITS else BEGINNING
+        return at if is_instant(at) else None
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -9,12 +9,15 @@ import msgspec
 
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
+from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query, Source
 from dsms.physical.fragment_plan import PlannedQuery, divided
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
 from dsms.sql.binder.bind import plan_of
 from operators.core.errors import UserError
+
+_RESET = defaults_of(Query, lambda role: role.reset_on_division)
 
 
 def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog, environment: Environment) -> Query:
@@ -51,10 +54,7 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
             f'{query.kind} "{query.name}" has replaced another one, so only one fragment can run it',
             hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
         )
-    alone = msgspec.structs.replace(
-        query, shares=(), family=None, constants=None, grouped=False, marks=(), over=(), shared=False,
-        halted=False, divided=catalog.version + 1, join_orders=(), next_join_orders=None,
-    )  # fmt: skip
+    alone = msgspec.structs.replace(query, **_RESET, shared=False, divided=catalog.version + 1)
     node = plan_of(query.name, catalog)
     if count == 1:
         return placed(alone, node, catalog.without([query.name]), environment.utilization())

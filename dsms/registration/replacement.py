@@ -8,7 +8,6 @@ each by itself over the new view.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from connectors.kafka.record_formats import FORMATS
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.field_role import defaults_of, names_of
 from dsms.model.objects import Query, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
@@ -40,31 +40,10 @@ from dsms.sql.binder.earlier_queries import former_of
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 
-_KEPT = ("topic", "format", "partitions")
-_CARRIED = (
-    "topic_id",
-    "marked_by",
-    "weight",
-    "state_memory",
-    "shared",
-    "paused",
-    "fragment",
-    "first_offsets",
-    "orders_by_statistics",
-)
-_DECLARED = (
-    "select",
-    "output",
-    "start",
-    "weight",
-    "state_memory",
-    "shared",
-    "max_error",
-    "deadline",
-    "error_columns",
-    "shed_where",
-    "memory",
-)
+_FIXED = names_of(Query, lambda role: role.on_replacement == "fixed")
+_CARRIED = names_of(Query, lambda role: role.on_replacement == "carried")
+_COMPARED = names_of(Query, lambda role: role.compared)
+_RESET = defaults_of(Query, lambda role: role.on_replacement == "reset")
 
 
 def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) -> Applied:
@@ -134,7 +113,7 @@ def readers(catalog: Catalog, view: Query) -> list[Query]:
 def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environment: Environment) -> Query:
     """The query of the statement, with the settings that it takes over from the query before it."""
     given = result_settings(statement.clauses)
-    for option in _KEPT:
+    for option in _FIXED:
         if option in given and given[option] != getattr(before, option):
             raise _wrong(before, f"{option.upper()} would change from {getattr(before, option)} to {given[option]}")
     settings = settled(statement, catalog, environment)
@@ -142,19 +121,17 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
     check_plan(node, environment.limits)
     output = statement.output or default_output(statement, node)
-    kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}
+    kept = {name: getattr(before, name) for name in (*_FIXED, *_CARRIED)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
     draft = with_memory(statement, draft, node)
-    return msgspec.structs.replace(
-        draft, key_schema_id=before.key_schema_id, value_schema_id=before.value_schema_id, id=before.id
-    )
+    return msgspec.structs.replace(draft, id=before.id)
 
 
 def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:
     """Whether a replacement would change nothing that a user can declare, and no version of a function or aggregate
     that the query calls."""
     newer = any(last_change(item) > number_of(before.id) for item in dependencies_of(before, catalog))
-    return not newer and all(getattr(new, name) == getattr(before, name) for name in _DECLARED)
+    return not newer and all(getattr(new, name) == getattr(before, name) for name in _COMPARED)
 
 
 def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
@@ -190,16 +167,7 @@ def _following(new: Query, before: Query, catalog: Catalog, environment: Environ
     own = environment.published(before.id)
     earlier = None if before.former is None else environment.published(before.former.id)
     since = max((at for at in (own, earlier, before.since) if at is not None), default=None)
-    fields: dict[str, Any] = {
-        "halted": False,
-        "family": None,
-        "constants": None,
-        "grouped": False,
-        "marks": (),
-        "over": (),
-        "since": since,
-        "former": None,
-    }
+    fields = {**_RESET, "since": since}
     if since is not None:
         unseen = before.former is not None and before.since is not None and (own is None or own <= before.since)
         fields["former"] = before.former if unseen else former_of(before, catalog)

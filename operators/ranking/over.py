@@ -32,7 +32,7 @@ from operators.state.copies import (
 from operators.state.sorted_trace import same_as_before
 from operators.state.trace import Trace
 
-_PRESENCE = "__presence"
+_COPY = "__copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
 def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:
     """Returns the rank of each copy among all copies in an order."""
     keys = [(key.column, key.descending, key.nulls_last) for key in order]
-    ordered = ordered_by(copies.with_row_index(_PRESENCE), keys)
+    ordered = ordered_by(copies.with_row_index(_COPY), keys)
     places = np.empty(copies.height, np.int64)
-    places[ordered[_PRESENCE].to_numpy()] = np.arange(copies.height)
+    places[ordered[_COPY].to_numpy()] = np.arange(copies.height)
     return places
 
 

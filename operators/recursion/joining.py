@@ -11,7 +11,7 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.errors import UserError
 from operators.kernels.equal_join import equal_join, equal_pairs
-from operators.recursion.presence import LAYER
+from operators.recursion.derivations import LAYER
 
 #: The most pairs of a join at one instant in one iteration; also how many are computed at a time.
 MOST_PAIRS = 20_000_000

@@ -18,8 +18,8 @@ from operators.core.operator import FAULT_ROW, Move, Step
 from operators.expressions import Column
 from operators.kernels.canonical_zero import canonical_zeros
 from operators.recursion import joining
+from operators.recursion.derivations import LAYER, Derivations
 from operators.recursion.joining import JoinSide, in_order, net, pairs, refuse_too_many
-from operators.recursion.presence import LAYER, Presence
 from operators.recursion.term import Given, Leaf, Paired, Projected, Recurred, Rule, Selected, Term, joins, kept_keys
 from operators.relational.filter import Filter
 from operators.relational.project import Project
@@ -111,7 +111,7 @@ class _Following:
         self._recursion, self._instants, self._move = recursion, instants, move
         counts = [sum(1 for _ in joins(rule.term)) for rule in recursion.rules]
         self._first_joins = list(accumulate(counts, initial=0))
-        self._presences = [Presence(trace, move.start) for trace in traces[:relations]]
+        self._derivations = [Derivations(trace, move.start) for trace in traces[:relations]]
         self._sides = traces[relations:]
         #: The changes of the relations at the current layer.
         self._changed: dict[Leaf, pl.DataFrame] = {}
@@ -129,12 +129,12 @@ class _Following:
         self._follow(_GIVEN)
         while (layer := self._next(cast(int, layer))) is not None:
             self._reach(layer)
-        kept = (presence.kept(self._move.end, self._instants.ordered) for presence in self._presences)
+        kept = (derivations.kept(self._move.end, self._instants.ordered) for derivations in self._derivations)
         return Step(self._output(), (*kept, *self._sides), self._reported())
 
     def _next(self, layer: int) -> int | None:
         """Returns the next layer at which something may change; None if there is none."""
-        above = (presence.above(layer) for presence in self._presences)
+        above = (derivations.above(layer) for derivations in self._derivations)
         return min((*self._derived, *self._paired, *(at for at in above if at is not None)), default=None)
 
     def _reach(self, layer: int) -> None:
@@ -145,10 +145,10 @@ class _Following:
                 hint="limit it by a condition, such as WHERE depth < 100, or do not compute new values in it",
             )
         for head, derived in self._derived.pop(layer, {}).items():
-            self._presences[head].add(pl.concat(derived))
+            self._derivations[head].add(pl.concat(derived))
         self._changed = {}
-        for head, presence in enumerate(self._presences):
-            if (changed := presence.changes(layer)) is not None:
+        for head, derivations in enumerate(self._derivations):
+            if (changed := derivations.changes(layer)) is not None:
                 self._changed[Recurred(head)] = self._instants.ordered(changed)
                 if head == self._recursion.output:
                     self._found.append(changed)

@@ -16,12 +16,15 @@ from connectors.redis.run_store import frame_of_run
 from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
+from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduler.leases import ExecutorStatus, read_assignments
 from dsms.scheduler.tuning import Tuning
 from operators.core.decoding import Broken, decoded
 
 _ANEW = "remove it: its owner writes it again"
+#: Where executors keep runs in their data directory: with the `--state-dir` of `dsms up`, and without one.
+_CACHES = ("state", "cache")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def _problem(found: Found, cluster: str) -> str | None:
         return None
     if found.body is None:
         return f"it is a {found.kind}, not a document"
-    if kind in ("executor", "report") and found.lasts:
+    if kind in ("executor", "report", "story") and found.lasts:
         return "it never expires, so no executor wrote it"
     try:
         _READERS[kind](found.body, cluster)
@@ -90,6 +93,7 @@ _READERS: dict[str, Callable[[bytes, str], object]] = {
     "assignments": lambda body, _: read_assignments(body),
     "executor": lambda body, _: decoded(body, ExecutorStatus),
     "report": lambda body, _: decoded(body, Report, "msgpack"),
+    "story": lambda body, _: decoded(body, Story, "msgpack"),
     "tuning": lambda body, _: decoded(body, Tuning),
 }
 
@@ -141,13 +145,13 @@ def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:
 def cache_findings(data_dir: Path, documents: Documents) -> Iterator[Finding]:
     """Files of the run cache that a crashed writer left unfinished. None while executors live: they may be writing
     them."""
-    cache = data_dir / "state" / documents.inspection.cluster
-    files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() and not documents.executors() else []
-    if files:
-        repair = partial(_unlink_all, files)
-        yield Finding(
-            "warning", str(cache), f"{len(files)} unfinished files of crashed executors", "remove them", repair
-        )
+    if documents.executors():
+        return
+    for cache in (data_dir / directory / documents.inspection.cluster for directory in _CACHES):
+        files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() else []
+        if files:
+            problem = f"{len(files)} unfinished file{'' if len(files) == 1 else 's'} of crashed executors"
+            yield Finding("warning", str(cache), problem, "remove them", partial(_unlink_all, files))
 
 
 def _unlink_all(files: list[Path]) -> None:

@@ -33,6 +33,7 @@ from dsms.coordinator.http.relation_api import relations_router
 from dsms.coordinator.http.results_api import results_router
 from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.http.statements_api import statements_router
+from dsms.coordinator.http.story_api import story_router
 from dsms.coordinator.http.version_api import version_router
 from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
@@ -53,6 +54,7 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     results_router,
     version_router,
     checkpoints_router,
+    story_router,
     console_router,
     registry_router,
 )

@@ -15,7 +15,8 @@ import msgspec
 from dsms.coordinator.audit.audit_log import Audit, NoAudit
 from dsms.coordinator.audit.audit_rows import audit_rows
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
-from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
+from dsms.coordinator.statements.fragment_stories import Stories, StorySource, story_of
+from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.document_import import planned_import
 from dsms.introspection.entities import Kind, Report, belongs_to, readable_part
@@ -49,7 +50,7 @@ _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
 
 
-class Reports(ExecutorStatuses, Protocol):
+class Reports(Stories, Protocol):
     """The reports of executors, and the settings that they read; `ClusterState` keeps them in Redis."""
 
     def reports(self) -> dict[str, bytes]:
@@ -149,6 +150,11 @@ class ControlTables:
         number = time.time_ns() // 1_000_000
         self.cluster.request_checkpoint(number)
         return number
+
+    def story(self, fragment: str, last: int) -> list[Document]:
+        """The last entries of the story of a fragment, oldest first. Raises UnknownName if there is no such fragment,
+        or if the principal may read none of its queries."""
+        return story_of(fragment, last, self.catalog(), self.principal, StorySource(self.cluster, self.alarms))
 
     def entities(self, kind: AnyKind, query: str | None = None) -> list[Document]:
         """The entities of a kind: all of them, or those of a query."""

@@ -67,6 +67,10 @@ class Recovered:
 
     manifest: Manifest
     published: Published
+    #: Why the state that an earlier epoch must have left could not be used; empty if it was used, or if there was none.
+    lost: str = ""
+    #: Whether a checkpoint has restored it.
+    restored: bool = False
 
 
 class Committer:
@@ -96,6 +100,8 @@ class Committer:
         self.run_locations = RunLocations({}, {})
         #: When the steps of the last commit ran.
         self.steps: tuple[StepTime, ...] = ()
+        #: Whether Kafka's answer to the last commit was lost, so that the commit was in doubt until it was read back.
+        self.in_doubt = False
 
     @property
     def claim(self) -> Claim:
@@ -107,7 +113,7 @@ class Committer:
         lost, that of a checkpoint, which `restore` puts into the stores."""
         targets, published = plan.partitions, self._read_progress(plan)
         body = self._manifests.read()[1]
-        manifest = read_manifest(body)
+        manifest, restored, lost = read_manifest(body), None, ""
         if reason := self._unusable(manifest, targets):
             lacking = manifest if manifest is not None and manifest.misfit(targets) is None else None
             restored = restore(lacking, published) if restore else None
@@ -117,6 +123,8 @@ class Committer:
                 log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=reason)
             if body:
                 self._progress.alarms.raise_at(self._manifests.key, reason)
+            began_before = restored is not None or bool(published.frontiers)
+            lost = reason if body else "Redis has no state of it" if began_before else ""
             manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
         assert manifest is not None
         self._named = manifest.names()
@@ -124,7 +132,7 @@ class Committer:
             self._held.commit(Committed(manifest, published), ())
         self._runs.sweep(self._named)
         self.run_locations = self._runs.spill(self._named, None)
-        return Recovered(manifest, published)
+        return Recovered(manifest, published, lost, restored is not None)
 
     def _read_progress(self, plan: FragmentPlan) -> Published:
         """What is published. Entries that invalid records have overwritten are written again, before compaction may
@@ -160,7 +168,7 @@ class Committer:
     ) -> Published:
         """Commits an epoch, and returns what is published after it. `sources` are the sources that it read, by name.
         `limit` is the most bytes that runs may take in Redis; `parts` are runs with limits of their own."""
-        times = [time.monotonic()]
+        times, self.in_doubt = [time.monotonic()], False
         self._faults.hit("computed")
         self._publish(epoch, sources, published)
         self._faults.hit("committed")
@@ -207,6 +215,7 @@ class Committer:
         self._topics.check(_sinks(epoch, published))
         self._writer.commit()
         if self._writer.outcome_unknown:
+            self.in_doubt = True
             self._read_back(epoch, progress)
 
     def _read_back(self, epoch: Epoch, progress: Records) -> None:

@@ -6,9 +6,13 @@ import msgspec
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
+from dsms.model.field_role import names_of
 from dsms.model.objects import Former, Object, Query
 from dsms.sql.binder.bind import plan_given
 from dsms.sql.binder.dependencies import dependencies_of
+
+#: The fields of a query that its former version keeps.
+_SAME = names_of(Query, lambda role: role.in_former)
 
 
 def former_plan(query: Query) -> logical.Node | None:
@@ -24,21 +28,9 @@ def plan_of_former(former: Former) -> logical.Node:
 def former_of(query: Query, catalog: Catalog) -> Former:
     """The current version of a query, as a query that replaces it or is answered from it stores it."""
     objects = tuple(map(_bare, dependencies_of(query, catalog)))
-    return Former(
-        id=query.id,
-        select=query.select,
-        start=query.start,
-        objects=objects,
-        over=query.over,
-        sheddable=query.sheddable,
-        error_columns=query.error_columns,
-        shed_where=query.shed_where,
-        first_offsets=query.first_offsets,
-        memory=query.memory if query.has_chosen_window_sizes else None,
-        sketch_error=query.sketch_error,
-        fields_named=query.fields_named,
-        streams_united=query.streams_united,
-    )
+    memory = query.memory if query.has_chosen_window_sizes else None
+    same = {name: getattr(query, name) for name in _SAME}
+    return Former(**same, objects=objects, sheddable=query.sheddable, memory=memory)
 
 
 def _bare(item: Object) -> Object:

@@ -57,7 +57,7 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     if name in NONDETERMINISTIC:
         raise error_at(
             node,
-            f'"{name}" is not supported',
+            f'"{written_name(node)}" is not supported',
             hint="results must depend on the logs alone: use the column TS, the instant of the row",
         )
     if (special := _SPECIAL.get(type(node))) is not None:
@@ -95,7 +95,7 @@ def refuse_unknown(node: exp.Expr) -> NoReturn:
     if isinstance(node, exp.Explode | exp.ExplodingGenerateSeries):
         hint = "CROSS JOIN UNNEST(a) AS u(x), or one UNNEST in the select list"
         raise error_at(node, "UNNEST or generate_series is not supported here", hint=hint)
-    name = function_name(node)
+    name = written_name(node)
     raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from prompt_toolkit.document import Document
@@ -16,6 +17,7 @@ from dsms.cli.main import app, run
 from dsms.cli.shell import Shell
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.statements.fragment_stories import UnknownFragment
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 
@@ -177,3 +179,38 @@ def test_shell_ends_with_the_input_and_drops_a_line_on_interrupt(tmp_path):
 def test_completion(text, words):
     completer = SqlCompleter(lambda: ["hot", "readings"])
     assert [c.text for c in completer.get_completions(Document(text), None)] == words
+
+
+@dataclass(frozen=True)
+class StoryTables:
+    """The control tables of a cluster whose fragment "0" has a story."""
+
+    events: tuple = (
+        {"at": "2026-11-29T07:00:00+00:00", "executor": "e1", "event": "claimed", "text": "claimed under lease 7"},
+        {"at": "2026-11-29T07:00:01+00:00", "executor": "e1", "event": "stopped", "text": "stopped"},
+    )
+    execute: object = None
+    principal: object = None
+
+    def story(self, fragment, last):
+        if fragment != "0":
+            raise UnknownFragment("fragment", fragment, ["0"])
+        return self.events[-last:]
+
+
+def test_the_story_of_a_fragment(dsms, service, monkeypatch):
+    monkeypatch.setattr(service, "control", StoryTables(), raising=False)
+    assert dsms("story", "0") == (
+        0,
+        "2026-11-29T07:00:00+00:00  e1  claimed under lease 7\n2026-11-29T07:00:01+00:00  e1  stopped\n",
+        "",
+    )
+    code, out, _ = dsms("story", "0", "--last", "1", "--json")
+    assert (code, [json.loads(line)["event"] for line in out.splitlines()]) == (0, ["stopped"])
+    code, out, err = dsms("story", "a/b")
+    assert (code, out) == (1, "") and err.splitlines() == ['error: fragment "a/b" not found', "hint: have: 0"]
+
+
+def test_a_fragment_of_which_nothing_is_known(dsms, service, monkeypatch):
+    monkeypatch.setattr(service, "control", StoryTables(()), raising=False)
+    assert dsms("story", "0") == (0, "", 'no events of fragment "0" are known\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,11 +16,12 @@ from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
 from dsms.coordinator.doctor.reader_checks import reader_findings
-from dsms.coordinator.doctor.redis_checks import Documents, document_findings
+from dsms.coordinator.doctor.redis_checks import Documents, cache_findings, document_findings
 from dsms.coordinator.watcher.cut_over import all_mark
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.runtime.epoch.progress_log import read_entry
+from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.scheduler.leases import ExecutorStatus
 from operators.core.alarms import Alarms
@@ -174,6 +176,12 @@ STATUS = msgspec.json.encode(ExecutorStatus())
         (document("assignments", None), "it is a list, not a document"),
         (document("assignments", b"{}"), None),
         (document("report:0", b"\xc1", lasts=True), "it never expires, so no executor wrote it"),
+        (document("story:0:e", msgspec.msgpack.encode(Story())), None),
+        (
+            document("story:0:e", msgspec.msgpack.encode(Story()), lasts=True),
+            "it never expires, so no executor wrote it",
+        ),
+        (document("story:0:e", b"\xc1"), "MessagePack data is malformed: invalid opcode '\\xc1'"),
         (document("catalog", b'{"cluster": "d"}'), 'of cluster "d", not of "c"'),
         (document("checkpoint-request", b"what is not known here"), None),
     ],
@@ -185,6 +193,31 @@ def test_documents(found: Found, problem: str | None) -> None:
     assert [finding.problem for finding in findings] == ([] if problem is None else [problem])
     repaired(findings)
     assert keys.deleted == ([] if problem is None else [found.key])
+
+
+def test_unfinished_files_are_found_with_and_without_a_directory_for_state(tmp_path: Path) -> None:
+    """Executors keep runs in `state` if `--state-dir` says so, as `dsms up` does, otherwise in `cache`."""
+    files = [tmp_path / directory / "c" / "0" / "run.tmp" for directory in ("state", "cache")]
+    for file in [*files, tmp_path / "cache" / "other" / "0" / "run.tmp", tmp_path / "cache" / "c" / "0" / "run"]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    documents = Documents(MemoryKeys(), MemoryState(None), None)  # type: ignore[arg-type]
+    findings = list(cache_findings(tmp_path, documents))
+    assert [(finding.place, finding.problem) for finding in findings] == [
+        (str(tmp_path / directory / "c"), "1 unfinished file of crashed executors") for directory in ("state", "cache")
+    ]
+    repaired(findings)
+    assert not any(file.exists() for file in files)
+    assert sorted(path.parent.parent.name for path in tmp_path.rglob("run*")) == ["c", "other"]
+    assert list(cache_findings(tmp_path, documents)) == []
+
+
+def test_files_may_be_unfinished_while_an_executor_lives(tmp_path: Path) -> None:
+    file = tmp_path / "cache" / "c" / "0" / "run.tmp"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    keys = MemoryKeys(document("executor:e", STATUS))
+    assert list(cache_findings(tmp_path, Documents(keys, MemoryState(None), None))) == []  # type: ignore[arg-type]
 
 
 def test_a_copy_of_another_version_is_written_anew() -> None:

@@ -174,6 +174,7 @@ ACCESS = Access(
         token("ann", "writer", read=["S", "T", "Hot"], write=["ann_*"], read_topics=["t"]),
         token("all", "writer"),
         token("reader", "reader"),
+        token("eve", "reader", read=["nothing_*"]),
     )
 )
 
@@ -339,6 +340,21 @@ class Executing:
 
     def execute(self, sql: str, caller: Caller, cancelled: object = None) -> Any:
         return self.cluster.execute(sql, caller)
+
+
+def test_a_story_names_only_queries_that_may_be_read(client: TestClient) -> None:
+    everything = [event["text"] for event in client.get("/v1/fragments/0/story", headers=as_("reader")).json()]
+    assert everything[0] == 'started with plan 3: runs queries "Hot", "Twin"' and len(everything) == 2
+    seen = [event["text"] for event in client.get("/v1/fragments/0/story", headers=as_("ann")).json()]
+    assert seen == ['started with plan 3: runs query "Hot"']
+    assert client.get("/v1/fragments/0/story").status_code == 401
+
+
+def test_a_fragment_without_a_readable_query_is_unknown(client: TestClient) -> None:
+    refused = client.get("/v1/fragments/0/story", headers=as_("eve"))
+    assert (refused.status_code, refused.json()["error"]["hint"]) == (404, "there is none yet")
+    wrong = client.get("/v1/fragments/7/story", headers=as_("ann"))
+    assert (wrong.status_code, wrong.json()["error"]["hint"]) == (404, "have: 0")
 
 
 def test_a_control_table_without_a_caller_runs_nothing() -> None:

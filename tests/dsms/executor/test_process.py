@@ -45,7 +45,7 @@ class StandingRunner(SimpleNamespace):
     def tune(self, bounds: Bounds) -> None:
         """Does nothing."""
 
-    def halt(self) -> None:
+    def release(self, reason: str) -> None:
         """Does nothing."""
 
 

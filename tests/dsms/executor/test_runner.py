@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
@@ -18,6 +19,7 @@ from dsms.executor import runner
 from dsms.executor.process import session_after_failures
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
+from dsms.runtime.fragment.story import Story
 from dsms.scheduler.leases import RUNNING, FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.spark.errors import SparkFailed, WorkerDied
@@ -92,9 +94,9 @@ class Standing:
 
 @pytest.fixture
 def fragment_runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, spark, plan, on_epoch: Standing(lease, plan))
+    monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, spark, plan, listener: Standing(lease, plan))
     monkeypatch.setattr(Standing, "made", [])
-    settings: Any = SimpleNamespace(partitions=1, alarms=Alarms())
+    settings: Any = SimpleNamespace(partitions=1, alarms=Alarms(), executor_id="executor-1")
     return Runner("0", settings, None, None)  # type: ignore[arg-type]
 
 
@@ -133,6 +135,40 @@ def test_who_is_fenced_by_nobody_newer_goes_on(fragment_runner: Runner) -> None:
     assert fragment_runner.status.state == "recovering"
     fragment_runner.turn(7, Catalog())
     assert (leases(), fragment_runner.status.state) == ([7, 7], "running")
+
+
+def told(runner: Runner) -> list[tuple[str, str]]:
+    """The kinds of the events that a runner tells, with their reasons."""
+    return [(entry.kind, entry.reason) for entry in runner.story.story.entries]
+
+
+def test_the_story_tells_why_a_fragment_stopped(fragment_runner: Runner) -> None:
+    fragment_runner.turn(7, Catalog())
+    fence(newer=False)
+    fragment_runner.turn(7, Catalog())
+    fragment_runner._not_before = 0.0
+    fragment_runner.turn(7, Catalog())
+    fence(newer=True)
+    fragment_runner.turn(7, Catalog())
+    assert told(fragment_runner) == [("failed", "by somebody"), ("fenced", "by somebody")]
+    fragment_runner.use("another session")  # type: ignore[arg-type]
+    fragment_runner.release("the executor ends")
+    assert told(fragment_runner)[2:] == [
+        ("stopped", "the executor restarts its Spark session"), ("stopped", "the executor ends")
+    ]  # fmt: skip
+
+
+def test_a_fragment_that_leaves_publishes_its_story_also_while_redis_is_unavailable(fragment_runner: Runner) -> None:
+    kept = Kept()
+    leaving = Runner("0", fragment_runner._settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    leaving.release("it is no longer assigned to this executor")
+    assert [[entry.kind for entry in story.entries] for story in kept.stories] == [["stopped"]]
+
+    class Unavailable(Kept):
+        def set_story(self, fragment: str, executor: str, body: bytes) -> None:
+            raise ExternalError("redis does not answer")
+
+    Runner("0", fragment_runner._settings, None, BOUNDS, Unavailable()).release("")  # type: ignore[arg-type]
 
 
 SQL = """REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;
@@ -243,9 +279,18 @@ BOUNDS = Bounds(1_000, 100_000, 1.0)
 
 
 class Kept:
-    """A store of culprit searches that outlives a process."""
+    """A store of culprit searches and of stories that outlives a process."""
 
     body: bytes | None = None
+
+    def __init__(self) -> None:
+        self.stories: list[Story] = []
+
+    def story(self, fragment: str, executor: str) -> bytes | None:
+        return None
+
+    def set_story(self, fragment: str, executor: str, body: bytes) -> None:
+        self.stories.append(msgspec.msgpack.decode(body, type=Story))
 
     def search(self, _: str) -> bytes | None:
         return self.body
@@ -275,8 +320,15 @@ def test_a_query_that_ends_the_workers_fails_and_the_others_go_on_also_in_anothe
     one = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
     runs_until(one, catalog, query, 4)
     assert one.status.reason.startswith("workers died")
+    assert [kind for kind, _ in told(one)][:1] == ["workers died"]
+    assert len(one.story.story.entries[0].queries) == 4, "the newer half of seven queries"
     another = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
     runs_until(another, catalog, query, 12)
+    failed = [entry for entry in another.story.story.entries if entry.kind == "query failed"]
+    assert [(entry.queries, entry.reason.partition(":")[0]) for entry in failed] == [
+        (("b",), "its workers died while it ran alone")
+    ]
+    assert "workers survived" in [kind for kind, _ in told(another)]
     last = Standing.made[-1]
     assert (list(last.failures), last.trial, last.died) == ([query], None, False)
     assert another.remedy == "fragment" and another.status.state == RUNNING

@@ -23,6 +23,7 @@ from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.tokens import new_token
 from dsms.registration.statements import kind_of_statement, parse
+from dsms.runtime.fragment.story import Entry, Story
 from dsms.runtime.stages.intake import reading_schema
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.scheduler.tuning import Bounds, Tuning, read_tuning
@@ -66,6 +67,15 @@ class MemoryCluster:
     def set_tuning(self, executor: str, body: bytes) -> None:
         self.tunings[executor] = body
         self.bounds = read_tuning(body).over(Bounds(10, 1000, 1.0))
+
+    def stories(self, fragment: str) -> dict[str, bytes]:
+        story = Story(
+            (
+                Entry("started", 1.0, plan_version=3, queries=("Hot", "Twin")),
+                Entry("query failed", 2.0, queries=("Twin",), reason="1 / 0"),
+            )
+        )
+        return {"e1": msgspec.msgpack.encode(story)} if fragment == "0" else {}
 
     def request_checkpoint(self, number: int) -> None:
         self.checkpoint_request = number
@@ -338,3 +348,17 @@ def test_windows_with_a_range_are_expected_at_their_present_size() -> None:
 
     assert expected(None) == expected(1.0) == pytest.approx(400, rel=0.1)
     assert expected(0.25) == pytest.approx(100, rel=0.1)
+
+
+def test_the_story_of_a_fragment(client: TestClient) -> None:
+    told = client.get("/v1/fragments/0/story").json()
+    assert [event["text"] for event in told] == [
+        'started with plan 3: runs queries "Hot", "Twin"',
+        'query "Twin" failed and stops; the others continue: 1 / 0',
+    ]
+    assert client.get("/v1/fragments/0/story?last=1").json() == told[1:]
+    assert client.get("/v1/fragments/0/story?last=0").status_code in (400, 422)
+    unknown = client.get("/v1/fragments/7/story")
+    assert (unknown.status_code, unknown.json()["error"]["message"], unknown.json()["error"]["hint"]) == (
+        404, 'fragment "7" not found', "have: 0"
+    )  # fmt: skip

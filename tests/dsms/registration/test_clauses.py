@@ -9,6 +9,11 @@ from dsms.registration.clauses import result_settings, source_settings
 from operators.core.errors import SqlError
 
 
+def test_start_takes_every_instant_that_a_record_may_have() -> None:
+    for at in (-4611686018427387903, 4611686018427387903):
+        assert result_settings([Clause("start", (str(at),), Place())]) == {"start": at}
+
+
 @pytest.mark.parametrize(
     ("text", "field", "value"),
     [
@@ -92,6 +97,7 @@ def test_numbers_of_sources_have_bounds(text: str, message: str) -> None:
         ("FRAGMENTS 1000000000", "FRAGMENTS has a number with more than 9 digits"),
         ("FRAGMENTS 0", "FRAGMENTS needs a positive number, or AUTO"),
         ("START 9223372036854775807", "START needs an instant"),
+        ("START 4611686018427387904", "START needs an instant"),
         ("START -4611686018427387904", "START needs an instant"),
         ("START 99999999999999999999", "START needs an instant"),
         ("JOIN_ORDER 1,9999999999", '"1,9999999999" is not a valid JOIN_ORDER'),

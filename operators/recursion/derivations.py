@@ -1,4 +1,4 @@
-"""Presence: the layer at which a row of a recursive relation is present.
+"""Derivations of the rows of a recursive relation: they decide at which layer a row is present.
 
 A row is derived at a layer: at 0 if it is derived from given relations alone, otherwise one above the highest layer of
 the rows from which it is derived. It is *present* at the least layer at which it is derived, so the rows from which it
@@ -25,7 +25,7 @@ _BEFORE = np.iinfo(np.int64).min
 
 
 @dataclass
-class Presence:
+class Derivations:
     """The rows of one relation that a step changes, with all their derivations. `derived` is the state before the step:
     the number of derivations of each row at each layer; `instant` is the start of the step."""
 
@@ -64,7 +64,7 @@ class Presence:
         row, at = np.append(self._row[near], at_layer), np.append(self._at[near], np.full(len(at_layer), _BEFORE))
         is_here = np.append(self._layer[near] == layer, np.zeros(len(at_layer), np.bool_))
         weight = np.append(self._weight[near], np.zeros(len(at_layer), np.int64))
-        row, at, sign = _presence_changes(row, at, np.where(is_here, 0, weight), np.where(is_here, weight, 0))
+        row, at, sign = _changes_of_presence(row, at, np.where(is_here, 0, weight), np.where(is_here, weight, 0))
         if not len(row):
             return None
         ends = pl.Series(TO, np.full(len(row), FOREVER))
@@ -101,13 +101,13 @@ class Presence:
         self._weight = np.append(self._weight, derivations[WEIGHT].to_numpy())
 
 
-def _presence_changes(
+def _changes_of_presence(
     row: np.ndarray, at: np.ndarray, below: np.ndarray, here: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the changes (row, instant, ±1) of presence: whether a row has no derivation `below` a layer and at least
     one at it (`here`). Each row has an entry at the instant before all others.
 
-    >>> there = _presence_changes(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
+    >>> there = _changes_of_presence(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
     >>> [column.tolist() for column in there]
     [[0], [5], [1]]
     """
