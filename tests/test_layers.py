@@ -101,8 +101,9 @@ HOMES = {
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "google": (("connectors/formats/", "dsms/coordinator/registry/"), "messages and schemas of Protobuf"),
     "sqlglot": (
-        ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/"),
-        "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once",
+        ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/", "dsms/coordinator/postgres/"),
+        "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once;"
+        " clients' queries of PostgreSQL's catalog",
     ),
     "duckdb": (("dsms/tables/",), "the one-time SELECT, INSERT, UPDATE and DELETE"),
     "fsspec": (("connectors/objects/",), "checkpoints in directories and object stores"),
