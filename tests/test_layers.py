@@ -207,6 +207,18 @@ def test_imports_point_down() -> None:
     assert not upward, "\n".join(upward)
 
 
+def test_the_model_imports_no_connector() -> None:
+    """What is stored in a catalog does not depend on how other systems are reached."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for module, path in MODULES.items()
+        if package_of(module) == "dsms.model"
+        for name, line in imports(path)
+        if name.startswith("connectors.")
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_imports_of_the_coordinator_point_down() -> None:
     """Each of its packages is in the order, and imports only from itself and from those before it."""
     order = dict(zip(COORDINATOR, range(len(COORDINATOR)), strict=True))
