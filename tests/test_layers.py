@@ -101,8 +101,9 @@ HOMES = {
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "google": (("connectors/formats/", "dsms/coordinator/registry/"), "messages and schemas of Protobuf"),
     "sqlglot": (
-        ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/"),
-        "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once",
+        ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/", "dsms/coordinator/postgres/"),
+        "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once;"
+        " clients' queries of PostgreSQL's catalog",
     ),
     "duckdb": (("dsms/tables/",), "the one-time SELECT, INSERT, UPDATE and DELETE"),
     "fsspec": (("connectors/objects/",), "checkpoints in directories and object stores"),
@@ -204,6 +205,18 @@ def test_imports_point_down() -> None:
         and ORDER.index(package_of(name)) > ORDER.index(package_of(module))
     ]
     assert not upward, "\n".join(upward)
+
+
+def test_the_model_imports_no_connector() -> None:
+    """What is stored in a catalog does not depend on how other systems are reached."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for module, path in MODULES.items()
+        if package_of(module) == "dsms.model"
+        for name, line in imports(path)
+        if name.startswith("connectors.")
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_imports_of_the_coordinator_point_down() -> None:

@@ -1,4 +1,23 @@
-"""Reads ranges of offsets in the fastest available way: as columns if the native part can, else as messages."""
+"""Reads ranges of offsets of a log: as columns where the native part can, else as messages of confluent-kafka.
+
+Both paths keep this contract:
+
+- The records of a range come in offset order, each once; offsets may have gaps, which are no error. A range that ends
+  with a gap (a control record, or records of an aborted transaction) ends there without waiting.
+- Only committed records are read: those of aborted transactions are left out, and those of open ones not waited for,
+  because the caller asks for ranges below the last stable offset.
+- The offset, timestamp, key, value and headers of a record are the same on both paths.
+- If a range can never be read (its records or its topic are gone), the error is its last piece. A failure that may pass
+  is raised: a broker that delivers nothing for 30 s, or a batch whose checksum does not match.
+- Memory is bounded: a piece ends at about 32 MiB. The column path refuses a batch that would expand to more than
+  256 MiB; the message path asks for small responses instead, because librdkafka expands each as a whole.
+
+`FetchReader` (columns) is used if the native part is built and not switched off, and if `BrokerConnections` supports
+all settings of the Kafka client. `RangeReader` (messages) reads everything else: with SASL mechanisms other than PLAIN
+and SCRAM (GSSAPI, OAUTHBEARER), with settings that only librdkafka has, without the native part, and from the first
+record in a format before Kafka 0.11 on. Readers of few records (results, heartbeats, replays) use `RangeReader`
+directly. It can therefore not be dropped.
+"""
 
 from __future__ import annotations
 

@@ -32,11 +32,6 @@ def internal_topic(cluster: str, purpose: str) -> str:
     return f"_dsms.{cluster}.{purpose}"
 
 
-def dead_letter_topic(source: str) -> str:
-    """The topic of a source's dead letters."""
-    return f"dsms.{source}.dead-letters"
-
-
 def transactional_id(cluster: str, fragment: str) -> str:
     """The id by which a newer owner of a fragment fences the older one."""
     return f"dsms.{cluster}.{fragment}"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 import pyarrow as pa
 
-from connectors.kafka.names import dead_letter_topic
+from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.field_role import FieldRole
 from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
-from connectors.kafka.names import dead_letter_topic
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.limits import Limits
 from dsms.model.objects import DEFAULT_AHEAD_MS, Column, Constraint, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult

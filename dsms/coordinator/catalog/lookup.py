@@ -65,13 +65,18 @@ def source_written_by(item: Object, catalog: Catalog, principal: Principal) -> S
 
 
 class ReadableObject(NamedTuple):
-    """An object whose rows can be read: its name, number, columns and kind, and the column defaults as text."""
+    """An object whose rows can be read: its name, number, columns and kind. A table also has the columns of its primary
+    key, and the texts of its defaults by column and of its checks by name; a view or query has the text of its
+    SELECT."""
 
     name: str
     number: int
     schema: pa.Schema
     kind: str
+    keys: tuple[str, ...] = ()
     defaults: Mapping[str, str] = MappingProxyType({})
+    checks: Mapping[str, str] = MappingProxyType({})
+    definition: str | None = None
 
 
 def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
@@ -80,13 +85,16 @@ def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObj
     items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
     known = (item for item in items if principal.may_read(item.name) and not why_unknown(item, catalog))
     readable = sorted(known, key=lambda item: number_of(item.id))
-    return [
-        ReadableObject(
-            item.name,
-            number_of(item.id),
-            schema_and_keys(item, catalog)[0],
-            kind_of(item),
-            item.defaults if isinstance(item, Table) else {},
-        )
-        for item in readable
-    ]
+    return [_readable(item, catalog) for item in readable]
+
+
+def _readable(item: Stream | Table | Query, catalog: Catalog) -> ReadableObject:
+    found = ReadableObject(item.name, number_of(item.id), schema_and_keys(item, catalog)[0], kind_of(item))
+    match item:
+        case Table():
+            keys = () if item.is_bag else item.keys
+            return found._replace(keys=keys, defaults=item.defaults, checks=item.checks)
+        case Query():
+            return found._replace(definition=item.select)
+        case _:
+            return found

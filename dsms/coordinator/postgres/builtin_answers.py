@@ -3,55 +3,25 @@ They need no coordinator."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from dsms.coordinator.postgres.parameters import without_comments, words
-from dsms.model.statement_result import StatementResult
+import sqlglot
+from sqlglot import exp
 
-#: The version of PostgreSQL that the server reports. Clients ask for it to know which features they may use.
-VERSION = "15.0"
-#: The settings that the server reports when a session begins, and on SHOW.
-SETTINGS = {
-    "server_version": VERSION,
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "default_transaction_read_only": "off",
-    "in_hot_standby": "off",
-}
-_SHOWN = {name.lower(): value for name, value in SETTINGS.items()} | {
-    "transaction isolation level": "read committed",
-    "transaction_isolation": "read committed",
-    "default_transaction_isolation": "read committed",
-    "search_path": "public",
-    "is_superuser": "off",
-    "server_version_num": "150000",
-}
+from dsms.coordinator.postgres.catalog_rewriting import output_name
+from dsms.coordinator.postgres.parameters import without_comments, words
+from dsms.coordinator.postgres.session_values import SHOWN, session_value
+from dsms.model.statement_result import StatementResult
+from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
+from operators.core.errors import SqlError
+
 _BEGIN = ("BEGIN", "START")
 _END = ("COMMIT", "END", "ROLLBACK", "ABORT")
 #: Statements without an effect here.
 _IDLE = ("SET", "RESET", "DISCARD", "DEALLOCATE", "SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "CLOSE")
 _NO_TRANSACTIONS = "there are no transactions: every statement takes effect at once, and ROLLBACK undoes nothing"
-_FUNCTIONS = {
-    "version": f"PostgreSQL {VERSION} (dsms)",
-    "current_schema": "public",
-    "current_database": "dsms",
-    "current_catalog": "dsms",
-    "pg_backend_pid": 1,
-    "pg_is_in_recovery": False,
-    "txid_current": 1,
-}
-_CALL = re.compile(r"select\s+(?:pg_catalog\s*\.\s*)?(\w+)\s*(?:\(\s*\))?(?:\s+as\s+\"?(\w+)\"?)?", re.IGNORECASE)
-_SETTING = re.compile(
-    r"select\s+(?:pg_catalog\s*\.\s*)?current_setting\(\s*'(\w+)'\s*(?:,\s*\w+\s*)?\)\s*(::\s*int\w*)?\s*(?:/\s*([1-9]\d*))?"
-    r"(?:\s+as\s+\"?(\w+)\"?)?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -82,34 +52,47 @@ def builtin_answer(sql: str, user: str) -> BuiltinAnswer | None:
         return BuiltinAnswer(StatementResult(first, ""))
     if first == "SHOW":
         return _shown(without_comments(sql).strip()[4:].strip().rstrip(";").lower())
-    return _function(sql, user) if first == "SELECT" else None
+    return _session_values(sql, user) if first == "SELECT" else None
 
 
 def _shown(name: str) -> BuiltinAnswer | None:
-    value = _SHOWN.get(name)
-    return None if value is None else BuiltinAnswer(_one(name.replace(" ", "_"), value))
+    value = SHOWN.get(name)
+    return None if value is None else BuiltinAnswer(_row({name.replace(" ", "_"): value}))
 
 
-def _function(sql: str, user: str) -> BuiltinAnswer | None:
-    text = without_comments(sql).strip().rstrip(";")
-    if (setting := _SETTING.fullmatch(text)) is not None:
-        return _setting(*setting.groups())
-    called = _CALL.fullmatch(text)
-    if called is None:
+def _session_values(sql: str, user: str) -> BuiltinAnswer | None:
+    """The answer to a SELECT without FROM that asks only for values of the session."""
+    if "FROM" in sql.upper():
         return None
-    name = called[1].lower()
-    known: dict[str, object] = {**_FUNCTIONS, "current_user": user, "session_user": user, "user": user}
-    return BuiltinAnswer(_one(called[2] or name, known[name])) if name in known else None
+    with suppress(SqlError), readable_sqlglot_errors():
+        query = sqlglot.parse_one(sql, dialect="postgres")
+        if isinstance(query, exp.Select) and query.expressions and not _more_than_projections(query):
+            values = {output_name(each): _value(each.unalias(), user) for each in query.expressions}
+            if None not in values.values() and len(values) == len(query.expressions):
+                return BuiltinAnswer(_row(values))
+    return None
 
 
-def _setting(name: str, cast: str | None, divisor: str | None, alias: str | None) -> BuiltinAnswer | None:
-    """The value of a setting, as a number if the client casts it to one, as Grafana does with `server_version_num`."""
-    value: object = _SHOWN.get(name.lower())
-    if value is None or ((cast or divisor) and not str(value).isdigit()):
-        return None
-    value = int(str(value)) // int(divisor or 1) if cast else value
-    return BuiltinAnswer(_one(alias or "current_setting", value))
+def _more_than_projections(query: exp.Select) -> bool:
+    return any(value for name, value in query.args.items() if name not in ("expressions", "kind"))
 
 
-def _one(name: str, value: object) -> StatementResult:
-    return StatementResult("SELECT", "1 row", (name,), ((value,),))
+def _value(node: exp.Expr, user: str) -> object | None:
+    """The value of the session that an expression names. It may be cast to a number and divided, as Grafana does with
+    `server_version_num`. None for any other expression."""
+    match node:
+        case exp.Dot() if node.this.name.lower() == "pg_catalog":
+            return _value(node.expression, user)
+        case exp.Cast() if node.to.is_type(*exp.DataType.INTEGER_TYPES):
+            text = str(_value(node.this, user))
+            return int(text) if text.isdigit() else None
+        case exp.Div() if node.expression.is_int and node.expression.to_py():
+            number = _value(node.this, user)
+            return number // int(node.expression.to_py()) if isinstance(number, int) else None
+        case _:
+            value = session_value(node, user)
+            return None if value is None else value.to_py()
+
+
+def _row(values: Mapping[str, object]) -> StatementResult:
+    return StatementResult("SELECT", "1 row", tuple(values), (tuple(values.values()),))

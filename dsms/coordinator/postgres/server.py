@@ -23,9 +23,9 @@ from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.waiting_connections import WaitingConnections
 from dsms.coordinator.oidc.tokens import TokenRefused
 from dsms.coordinator.postgres import messages
-from dsms.coordinator.postgres.builtin_answers import SETTINGS
 from dsms.coordinator.postgres.messages import Malformed, Reader, message
 from dsms.coordinator.postgres.session import Session
+from dsms.coordinator.postgres.session_values import SETTINGS
 from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused
 from dsms.coordinator.postgres.subscriptions import SETTINGS as SUBSCRIPTIONS
 from dsms.coordinator.postgres.subscriptions import Results, Subscribed, Subscription, subscribed

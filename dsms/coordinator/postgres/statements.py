@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.builtin_answers import builtin_answer
-from dsms.coordinator.postgres.catalog import asked_of_catalog
+from dsms.coordinator.postgres.catalog import UnknownRelation, asked_of_catalog, catalog_query
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
 from dsms.model.catalog import NotFound
@@ -19,11 +19,11 @@ from dsms.tables.question import QuestionWithRows
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
-_CATALOG = re.compile(r"\b(pg_catalog\s*\.|information_schema\s*\.|(from|join)\s+pg_\w+)", re.IGNORECASE)
 _READING = ("SELECT", "WITH", "VALUES", "SHOW", "DESCRIBE", "EXPLAIN")
 #: Classes of errors with their SQLSTATE; the first match applies.
 _CODES: tuple[tuple[type[DsmsError], str], ...] = (
     (NotFound, "42P01"),
+    (UnknownRelation, "42P01"),
     (SqlError, "42601"),
     (Forbidden, "42501"),
     (TookTooLong, "57014"),
@@ -81,8 +81,9 @@ def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading
     """Runs one statement and returns its outcome. Raises the errors of the coordinator."""
     if (known := builtin_answer(sql, caller.principal.name)) is not None:
         return _typed(known.result, known.transaction)
-    if words(sql, 1) == ("SELECT",) and _CATALOG.search(sql):
-        return _typed(service.answered(asked_of_catalog(sql, service.readable(caller)), cancelled))
+    if (query := catalog_query(sql)) is not None:
+        asked = asked_of_catalog(query, service.readable(caller), caller.principal.name)
+        return _typed(service.answered(asked, cancelled))
     return _typed(service.execute(sql, caller, cancelled)[-1])
 
 

@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.record_formats import FORMATS, MakeSchema
 from connectors.kafka.registry import latest_schema, register_schema
 from connectors.kafka.retention import REMEDY, retention_of, too_short
@@ -26,6 +25,7 @@ from connectors.kafka.topics import (
 )
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model import logical, properties
+from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.objects import Query, Source
 from dsms.model.schema import visible
 from operators.core.delta import MAX_PARTITIONS

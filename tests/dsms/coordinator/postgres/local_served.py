@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from dsms.coordinator.catalog.lookup import ReadableObject, readable_objects
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.postgres.server import PostgresServer, serving
@@ -59,8 +61,11 @@ class LocalServed:
     def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer, computed in this process."""
         rows = evaluate(asked)
-        types = tuple(_TYPES.get(str(field.type), "VARCHAR") for field in rows.schema)
-        values = tuple(tuple(row.values()) for row in rows.to_pylist())
+        types = tuple(
+            "VARCHAR[]" if pa.types.is_list(field.type) else _TYPES.get(str(field.type), "VARCHAR")
+            for field in rows.schema
+        )
+        values = tuple(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return StatementResult("SELECT", "", tuple(rows.column_names), values, types=types)
 
 

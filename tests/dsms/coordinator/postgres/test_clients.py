@@ -204,7 +204,7 @@ def test_nothing_but_one_select_reaches_the_catalog(service, smuggled: str) -> N
     with connected(service[1]) as connection:
         with contextlib.suppress(psycopg.Error):
             connection.execute(smuggled)
-        asked = "SELECT sum(relnatts)::BIGINT FROM pg_catalog.pg_class"
+        asked = "SELECT sum(relnatts)::BIGINT FROM pg_catalog.pg_class WHERE relkind = 'r'"
         assert connection.execute(asked).fetchone() == (4,)
 
 

@@ -1,0 +1,233 @@
+"""The rows of `pg_catalog`: the objects that the caller may read, as PostgreSQL would describe them.
+
+Tables are tables, views and queries are materialized views, and streams are foreign tables, since their rows are stored
+elsewhere. A primary key is an index and a constraint, as in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from dsms.coordinator.catalog.lookup import ReadableObject
+from dsms.coordinator.postgres.catalog_types import PG_TYPES, ColumnType, column_type
+from dsms.coordinator.postgres.session_values import SHOWN
+from dsms.tables.one_time import type_names
+from operators.core.quoting import quoted_identifier
+
+#: The rows of a relation, as values by column.
+Rows = Iterator[dict[str, object]]
+PUBLIC: Final = 2200
+_PG_CATALOG, _INFORMATION_SCHEMA, _OWNER, _BTREE, _HEAP = 11, 13_000, 10, 403, 2
+#: The OIDs of objects, indexes, and constraints begin here; the objects' numbers are added.
+_OBJECTS, _INDEXES, _KEYS, _CHECKS = 16_384, 2**29, 2**30, 2**30 + 2**29
+#: The most checks of a table that have OIDs of their own.
+_MOST_CHECKS = 1_024
+_RELKINDS: Final = {"table": "r", "stream": "f"}
+_MATERIALIZED_VIEW = "m"
+
+
+def relkind(item: ReadableObject) -> str:
+    """The kind of an object in pg_class."""
+    return _RELKINDS.get(item.kind, _MATERIALIZED_VIEW)
+
+
+def oid_of(item: ReadableObject) -> int:
+    """The OID of an object."""
+    return _OBJECTS + item.number
+
+
+def columns_of(item: ReadableObject) -> list[tuple[str, ColumnType, bool]]:
+    """The name, the type, and whether the value may be NULL, of each column."""
+    named = zip(item.schema, type_names(item.schema), strict=True)
+    return [(field.name, column_type(field, name), field.nullable) for field, name in named]
+
+
+def key_name(item: ReadableObject) -> str:
+    """The name of the primary key and of its index."""
+    return f"{item.name}_pkey"
+
+
+def definitions(objects: Sequence[ReadableObject]) -> Rows:
+    """The texts of views, indexes and constraints by OID; those of the columns of an index by their numbers, from 1
+    on."""
+    for item in objects:
+        yield {"oid": oid_of(item), "definition": item.definition}
+        for at, (_, condition) in enumerate(item.checks.items()):
+            yield {"oid": _check_oid(item, at), "definition": f"CHECK ({condition})"}
+    for item in _keyed(objects):
+        keys = list(map(_shown, item.keys))
+        yield {"oid": _KEYS + item.number, "definition": f"PRIMARY KEY ({', '.join(keys)})"}
+        yield {"oid": _INDEXES + item.number, "definition": _index_sql(item)}
+        for at, key in enumerate(keys, 1):
+            yield {"oid": _INDEXES + item.number, "part": at, "definition": key}
+
+
+def _index_sql(item: ReadableObject) -> str:
+    keys = ", ".join(map(_shown, item.keys))
+    return f"CREATE UNIQUE INDEX {_shown(key_name(item))} ON public.{_shown(item.name)} USING btree ({keys})"
+
+
+def _shown(name: str) -> str:
+    """The name, in quotes only if PostgreSQL needs them."""
+    return name if name.isascii() and name.isidentifier() and name == name.lower() else quoted_identifier(name)
+
+
+def _keyed(objects: Sequence[ReadableObject]) -> Iterator[ReadableObject]:
+    return (item for item in objects if item.keys)
+
+
+def _check_oid(item: ReadableObject, at: int) -> int:
+    return _CHECKS + item.number * _MOST_CHECKS + at
+
+
+def _classes(objects: Sequence[ReadableObject]) -> Rows:
+    shared = {"relnamespace": PUBLIC, "relowner": _OWNER, "relpersistence": "p", "reltuples": -1}
+    for item in objects:
+        kind = relkind(item)
+        yield shared | {
+            "oid": oid_of(item), "relname": item.name, "relkind": kind, "relnatts": len(item.schema),
+            "relreplident": "d", "relhasindex": bool(item.keys), "relchecks": len(item.checks), "relispopulated": True,
+            "relam": 0 if kind == "f" else _HEAP,
+        }  # fmt: skip
+    for item in _keyed(objects):
+        yield shared | {
+            "oid": _INDEXES + item.number, "relname": key_name(item), "relkind": "i", "relnatts": len(item.keys),
+            "relreplident": "n", "relam": _BTREE, "relispopulated": True,
+        }  # fmt: skip
+
+
+def _attributes(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        columns = list(enumerate(columns_of(item), 1))
+        for at, (name, kind, nullable) in columns:
+            yield _attribute(oid_of(item), at, name, kind) | {
+                "attnotnull": not nullable,
+                "atthasdef": name in item.defaults,
+            }
+        kinds = {name: kind for _, (name, kind, _) in columns}
+        for at, key in enumerate(item.keys, 1):
+            yield _attribute(_INDEXES + item.number, at, key, kinds[key])
+
+
+def _attribute(oid: int, at: int, name: str, kind: ColumnType) -> dict[str, object]:
+    return {
+        "attrelid": oid, "attnum": at, "attname": name, "atttypid": kind.type.oid, "attlen": kind.type.size,
+        "atttypmod": kind.modifier, "attstattarget": -1, "attcacheoff": -1, "attidentity": "", "attgenerated": "",
+        "attcompression": "", "attstorage": "p", "attalign": "i", "attislocal": True,
+    }  # fmt: skip
+
+
+def _defaults(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        for at, name in enumerate(item.schema.names, 1):
+            if name in item.defaults:
+                yield {"oid": _OBJECTS, "adrelid": oid_of(item), "adnum": at, "adbin": item.defaults[name]}
+
+
+def _key_numbers(item: ReadableObject) -> list[int]:
+    return [item.schema.names.index(key) + 1 for key in item.keys]
+
+
+def _indexes(objects: Sequence[ReadableObject]) -> Rows:
+    for item in _keyed(objects):
+        count = len(item.keys)
+        yield {
+            "indexrelid": _INDEXES + item.number, "indrelid": oid_of(item), "indnatts": count, "indnkeyatts": count,
+            "indkey": _key_numbers(item), "indoption": [0] * count, "indclass": [0] * count,
+            "indcollation": [0] * count, "indisunique": True, "indisprimary": True, "indimmediate": True,
+            "indisvalid": True, "indisready": True, "indislive": True,
+        }  # fmt: skip
+
+
+def _constraints(objects: Sequence[ReadableObject]) -> Rows:
+    shared: dict[str, object] = {"connamespace": PUBLIC, "convalidated": True, "conislocal": True, "connoinherit": True}
+    shared |= {"confupdtype": " ", "confdeltype": " ", "confmatchtype": " "}
+    for item in _keyed(objects):
+        yield shared | {
+            "oid": _KEYS + item.number, "conname": key_name(item), "contype": "p", "conrelid": oid_of(item),
+            "conindid": _INDEXES + item.number, "conkey": _key_numbers(item),
+        }  # fmt: skip
+    for item in objects:
+        for at, name in enumerate(item.checks):
+            yield shared | {
+                "oid": _check_oid(item, at), "conname": name, "contype": "c", "conrelid": oid_of(item),
+                "conbin": item.checks[name],
+            }  # fmt: skip
+
+
+def _types(_: Sequence[ReadableObject]) -> Rows:
+    for known in PG_TYPES:
+        yield {
+            "oid": known.oid, "typname": known.name, "typlen": known.size, "typcategory": known.category,
+            "typnamespace": _PG_CATALOG, "typowner": _OWNER, "typtype": "b", "typdelim": ",", "typtypmod": -1,
+            "typbyval": 0 < known.size <= 8, "typisdefined": True, "typalign": "i", "typstorage": "p",
+            "typinput": f"{known.name}in", "typoutput": f"{known.name}out", "typreceive": f"{known.name}recv",
+            "typsend": f"{known.name}send",
+        }  # fmt: skip
+
+
+def _tables(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        if relkind(item) == "r":
+            yield {
+                "schemaname": "public",
+                "tablename": item.name,
+                "tableowner": "dsms",
+                "hasindexes": bool(item.keys),
+            }
+
+
+def _materialized_views(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        if relkind(item) == _MATERIALIZED_VIEW:
+            yield {
+                "schemaname": "public", "matviewname": item.name, "matviewowner": "dsms", "ispopulated": True,
+                "definition": item.definition,
+            }  # fmt: skip
+
+
+def _index_texts(objects: Sequence[ReadableObject]) -> Rows:
+    for item in _keyed(objects):
+        names = {"tablename": item.name, "indexname": key_name(item)}
+        yield {"schemaname": "public", **names, "indexdef": _index_sql(item)}
+
+
+def _always(*rows: dict[str, object]) -> Callable[[Sequence[ReadableObject]], Rows]:
+    """The same rows whatever the objects are."""
+    return lambda _: iter(rows)
+
+
+#: The relations that have rows; the others are empty.
+ROWS: Final[dict[str, Callable[[Sequence[ReadableObject]], Rows]]] = {
+    "pg_am": _always(
+        {"oid": _HEAP, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"},
+        {"oid": _BTREE, "amname": "btree", "amhandler": "bthandler", "amtype": "i"},
+    ),
+    "pg_attrdef": _defaults,
+    "pg_attribute": _attributes,
+    "pg_class": _classes,
+    "pg_constraint": _constraints,
+    "pg_database": _always({
+        "oid": 1, "datname": "dsms", "datdba": _OWNER, "encoding": 6, "datlocprovider": "c", "datallowconn": True,
+        "datconnlimit": -1, "datcollate": "C", "datctype": "C",
+    }),
+    "pg_index": _indexes,
+    "pg_indexes": _index_texts,
+    "pg_matviews": _materialized_views,
+    "pg_namespace": _always(
+        {"oid": PUBLIC, "nspname": "public", "nspowner": _OWNER},
+        {"oid": _PG_CATALOG, "nspname": "pg_catalog", "nspowner": _OWNER},
+        {"oid": _INFORMATION_SCHEMA, "nspname": "information_schema", "nspowner": _OWNER},
+    ),
+    "pg_roles": _always({
+        "oid": _OWNER, "rolname": "dsms", "rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1,
+    }),
+    "pg_settings": lambda _: (
+        {"name": name, "setting": value, "context": "internal", "vartype": "string", "source": "default",
+         "boot_val": value, "reset_val": value} for name, value in sorted(SHOWN.items())
+    ),
+    "pg_tables": _tables,
+    "pg_type": _types,
+    "pg_user": _always({"usename": "dsms", "usesysid": _OWNER}),
+}  # fmt: skip
