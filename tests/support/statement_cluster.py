@@ -137,9 +137,15 @@ class MemoryTables:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def run(self, statement: Any, principal: Principal, cancelled: threading.Event) -> StatementResult:
+    def select(self, statement: Any, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        return self.write(statement, principal)
+
+    def write(self, statement: Any, principal: Principal) -> StatementResult:
         self.ran.append(statement.sql)
         return StatementResult("SELECT", "0 rows")
+
+    load = write
+    run = select
 
     def send_heartbeats(self) -> None: ...
 
@@ -147,8 +153,11 @@ class MemoryTables:
 class StatementCluster:
     """A coordinator with one executor, which follows the catalog immediately, or stays at version `stuck_at`."""
 
-    def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
+    def __init__(
+        self, sql: str = OBJECTS, halt_s: float = 30.0, control: Any = None, catalog: Catalog | None = None
+    ) -> None:
         self.log, self.tables = MemoryChangeLog(), MemoryTables()
+        self.log.catalog = catalog or self.log.catalog
         self.topics, self.topics_being_deleted, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
         self.stuck_at: int | None = None
         #: The status of each query that the executor reports.
@@ -158,7 +167,7 @@ class StatementCluster:
             python=True,
             store=self.store,
             facts=self,
-            control=_NoControl(),
+            control=control,
             tables=self.tables,
             replays=self.tables,
             delete_topic=self.topics.delete,
@@ -247,8 +256,3 @@ class Background:
             self._results = self._call()
         except BaseException as error:  # noqa: BLE001 it is raised where the result is asked for
             self._error = error
-
-
-class _NoControl:
-    def answer(self, statement: Any) -> StatementResult:
-        return StatementResult("SHOW", "0 found")

@@ -13,7 +13,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Source, Stream
 from dsms.registration.environment import FixedEnvironment
-from dsms.registration.statements import apply, kind_of_statement, parse
+from dsms.statements.registry import apply, kind_of_statement, parse
 from operators.core.delta import MAX_SOURCES
 
 PREFIX = "dsms_"

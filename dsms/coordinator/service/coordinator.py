@@ -98,8 +98,6 @@ class Coordinator:
             self._catalog,
             self._facts.states,
             alarms=settings.alarms,
-            audit=self.audit,
-            decisions=partial(logged_decisions, settings.kafka, settings.cluster, settings.alarms),
         )
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
@@ -183,7 +181,7 @@ class Coordinator:
         """Adds the rows of a file on the coordinator's machine to a table, at one instant."""
         item = object_named(self._catalog(), table)
         self._store.check()
-        return self._tables.load(item.name, path, form, caller.principal)
+        return self._tables.load_file(item.name, path, form, caller.principal)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
         """The latest dead letters of a source."""
@@ -235,6 +233,7 @@ class Coordinator:
             topic_rules=self._settings.topic_rules,
             caller=ANYBODY,
             audit=self.audit,
+            decisions=partial(logged_decisions, self._settings.kafka, self._settings.cluster, self._settings.alarms),
         )
 
     def _duties(self, context: StatementContext) -> tuple[Duty, ...]:

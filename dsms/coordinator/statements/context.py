@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from dsms.coordinator.audit.audit_log import Audit, NoAudit
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, ChangeFunction
 from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
-from dsms.coordinator.statements.control_tables import ControlStatement
+from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.replacements import Replacements
@@ -24,7 +24,7 @@ from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
-from dsms.registration.kinds.replay import Replay
+from dsms.statements.context import Logged
 from dsms.tables.statements import Write
 
 _T = TypeVar("_T")
@@ -33,11 +33,18 @@ _T = TypeVar("_T")
 class TableRunner(Protocol):
     """Runs statements that read and write rows; `TableStatements` does so over Kafka."""
 
-    def run(
-        self, statement: st.Select | Write | Load, principal: Principal, cancelled: threading.Event
-    ) -> StatementResult:
-        """Runs a SELECT, INSERT, UPDATE, DELETE or load. Raises Forbidden if it reads or writes an object that the
-        principal may not read or write. A SELECT fails once it is cancelled."""
+    def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        """Runs a SELECT, which fails once it is cancelled. Raises Forbidden if the principal may not read what it
+        reads."""
+        ...
+
+    def write(self, statement: Write, principal: Principal) -> StatementResult:
+        """Runs an INSERT, UPDATE, DELETE or MERGE. Raises Forbidden if the principal may not read or write an object
+        that it reads or writes."""
+        ...
+
+    def load(self, statement: Load, principal: Principal) -> StatementResult:
+        """Runs a load. Raises Forbidden if the principal may not write the table."""
         ...
 
     def locked_empty(self, name: st.Name) -> AbstractContextManager[dict[int, int]]:
@@ -50,31 +57,23 @@ class TableRunner(Protocol):
         ...
 
 
-class ControlAnswers(Protocol):
-    """Answers statements about running entities; `ControlTables` does so."""
-
-    def answer(self, statement: ControlStatement, principal: Principal) -> StatementResult:
-        """Answers the statement, restricted to queries that `principal` may read. Carries out `ALTER EXECUTOR`."""
-        ...
-
-
 class ReplayRunner(Protocol):
     """Writes refused records again; `Replays` does so in Kafka."""
 
-    def run(self, statement: Replay, principal: Principal, cancelled: threading.Event) -> StatementResult:
+    def run(self, statement: st.Replay, principal: Principal, cancelled: threading.Event) -> StatementResult:
         """Writes the records that the statement selects; writes none if it fails."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
-    """The dependencies of statements: the catalog, the facts about the cluster, the runners of statements that are not
-    about the catalog, the function that deletes the topic of a dropped object, the wait for executors (`plans`), the
-    caller, the limits and rules, the audit log, and the replacements under way."""
+    """The dependencies of statements: the catalog, the facts about the cluster, the running entities, the runners of
+    statements about rows and records, the function that deletes the topic of a dropped object, the wait for executors
+    (`plans`), the caller, the limits and rules, the audit log, and the replacements under way."""
 
     store: CatalogStore
     facts: ClusterFacts
-    control: ControlAnswers
+    control: ControlTables
     tables: TableRunner
     replays: ReplayRunner
     delete_topic: Callable[[Query | Table], None]
@@ -87,6 +86,8 @@ class StatementContext:
     python: bool = False
     audit: Audit = field(default_factory=NoAudit)
     replacements: Replacements = field(default_factory=Replacements)
+    #: All logged decisions about adjustments while queries run, such as rates of shedding.
+    decisions: Callable[[], Iterable[Logged]] = tuple
     #: Set when nobody waits for the answer any more.
     cancelled: threading.Event = field(default_factory=threading.Event)
 

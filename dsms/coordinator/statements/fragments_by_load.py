@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
+from dsms.coordinator.statements.catalog_changes import apply_to_catalog
 from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.query_replacement import alter_query
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.scheduler.leases import ExecutorStatus
+from dsms.statements.ddl.alter_query import AlterQuery
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
@@ -72,9 +73,9 @@ class FragmentsByLoad:
 
     def _change(self, query: Query, count: int) -> None:
         clauses = tuple(st.Clause("fragments", (word,), _HERE) for word in (str(count), "AUTO"))
-        statement = st.AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name}")
+        statement = AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name}")
         try:
-            result = alter_query(statement, self._context)
+            result = apply_to_catalog(statement, self._context)
         except DsmsError as error:
             log.warning("a query that falls behind keeps its fragments", query=query.name, reason=str(error))
         else:

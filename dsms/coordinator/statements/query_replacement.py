@@ -1,5 +1,5 @@
-"""Runs CREATE OR REPLACE and REPAIR on a cluster: halts queries, and replaces them when executors no longer publish
-their results.
+"""Runs statements that halt queries, such as CREATE OR REPLACE and REPAIR, on a cluster: halts the queries, and applies
+the statement when executors no longer publish their results.
 
 The statement waits without a lock. It sees what others changed meanwhile when it is applied again, to the catalog that
 is current then:
@@ -12,53 +12,47 @@ is current then:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
 
 from dsms.coordinator.catalog.catalog_store import Change
-from dsms.coordinator.statements.catalog_changes import change_catalog
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.replacements import BeingReplaced, Claim
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
-from dsms.registration.replacement import halted, replaced_by, resumed, retired
-from dsms.registration.statements import apply
+from dsms.registration.replacement import halted, resumed, retired
 from dsms.scheduler.leases import ExecutorStatus
+from dsms.statements.registry import apply, kind_of_statement
+from dsms.statements.statement_kind import Halt
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 log = structlog.get_logger()
-#: Statements after which other lanes (dataflows with their own source positions) publish the results of a query.
-Replacing = st.ReplaceQuery | st.RepairQuery | st.AlterQuery
+#: Returns the queries that a statement halts.
+Halts = Callable[[Any, Catalog], Halt]
 
 
-def replace_query(statement: Replacing, context: StatementContext) -> StatementResult:
-    """Replaces a query and the queries that read it, or creates the query if it does not exist. Waits for queries that
-    another statement is replacing, as long as for executors; raises BeingReplaced after that."""
+def replace_query(statement: st.Statement, halts: Halts, context: StatementContext) -> StatementResult:
+    """Applies a statement once the queries that it halts publish nothing more; if there are none, at once. Waits for
+    queries that another statement is replacing, as long as for executors; raises BeingReplaced after that."""
     deadline = time.monotonic() + context.plans.halt_s
     while True:
         try:
-            return _replaced_or_resumed(statement, context)
+            return _replaced_or_resumed(statement, halts, context)
         except BeingReplaced as error:
             if not context.replacements.await_release(error.query_id, deadline - time.monotonic()):
                 raise
 
 
-def alter_query(statement: st.AlterQuery, context: StatementContext) -> StatementResult:
-    """Changes the options of a query. To change its fragments, halts it first; other options take effect at once."""
-    if any(clause.name == "fragments" for clause in statement.clauses):
-        return replace_query(statement, context)
-    return change_catalog(statement, context)
-
-
-def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> StatementResult:
+def _replaced_or_resumed(statement: st.Statement, halts: Halts, context: StatementContext) -> StatementResult:
     claim = Claim(context.replacements)
     try:
-        return _replaced(statement, context, claim)
+        return _replaced(statement, halts, context, claim)
     except BaseException:
         _resume(context, claim)
         raise
@@ -66,11 +60,11 @@ def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> Sta
         claim.release()
 
 
-def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> StatementResult:
-    decide = partial(_decide, statement, context, claim)
+def _replaced(statement: st.Statement, halts: Halts, context: StatementContext, claim: Claim) -> StatementResult:
+    decide = partial(_decide, statement, halts, context, claim)
     change: Change[StatementResult | None] = context.change(decide)
     while change.answer is None:
-        leaving = claim.of(change.after) if isinstance(statement, st.AlterQuery) else []
+        leaving = claim.of(change.after) if halts(statement, change.after).moves else []
         fragments = {name for query in leaving for name in query.fragments}
         if not context.plans.await_halted(change.after.version, fragments):
             raise ExternalError("the executors did not halt the query in time", hint="try again")
@@ -79,11 +73,11 @@ def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> 
 
 
 def _decide(
-    statement: Replacing, context: StatementContext, claim: Claim, catalog: Catalog
+    statement: st.Statement, halts: Halts, context: StatementContext, claim: Claim, catalog: Catalog
 ) -> tuple[Catalog, StatementResult | None]:
     """The catalog with the query replaced, and the answer; or, with None as the answer, the catalog with halted queries
     to wait for."""
-    targets = replaced_by(statement, catalog)
+    targets = halts(statement, catalog).queries
     if claim.ids:
         _check_still_there(statement, targets, claim)
     running = [query for query in targets if query.id not in claim.ids]
@@ -96,12 +90,15 @@ def _decide(
     return halted(catalog, running), None
 
 
-def _check_still_there(statement: Replacing, targets: list[Query], claim: Claim) -> None:
+def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim: Claim) -> None:
     """Raises UserError if the query was dropped meanwhile. A new object under its name is another one: it was not
     halted."""
     if not targets or targets[0].id not in claim.ids:
-        hint = "nothing was replaced; create it again if you need it"
-        raise UserError(f'"{statement.name.text}" was dropped while it was being replaced', hint=hint)
+        hint, name = (
+            "nothing was replaced; create it again if you need it",
+            kind_of_statement(statement).changed_name(statement),
+        )
+        raise UserError(f'"{"" if name is None else name.text}" was dropped while it was being replaced', hint=hint)
 
 
 def _resume(context: StatementContext, claim: Claim) -> None:
