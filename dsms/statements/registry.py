@@ -113,8 +113,7 @@ def resolved_statement(statement: st.Statement, catalog: Catalog) -> st.Statemen
     """The statement as it is to be run with this catalog. For example, a SELECT or INSERT that reads a declared or
     derived stream becomes continuous, and a statement with IF NOT EXISTS its CREATE, or a statement that does nothing.
 
-    >>> from dsms.registration.environment import FixedEnvironment
-    >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), FixedEnvironment())
+    >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), Environment())
     >>> type(resolved_statement(parse("SELECT a FROM S")[0], declared)).__name__
     'ContinuousQuery'
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
@@ -18,8 +19,7 @@ from dsms.model.objects import Object, Query, Source, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
-from dsms.physical.cost.estimate import Statistics
-from dsms.registration.environment import FixedEnvironment
+from dsms.registration.environment import Environment
 from dsms.registration.table_targets import writable
 from dsms.statements.context import Logged
 from dsms.statements.dml.insert_stream import check_empty
@@ -73,7 +73,7 @@ class LocalContext:
 
     def apply(self, statement: st.Statement) -> StatementResult:
         """Changes the catalog, and runs its queries from now on."""
-        environment = LocalEnvironment(self.session.runtime, self.session.reports)
+        environment = _environment(self.session)
         return self.become(lambda catalog: apply(statement, catalog, environment))
 
     def change(self, decide: Callable[[Catalog], Catalog]) -> NoReturn:
@@ -162,32 +162,30 @@ def _no_executors() -> UserError:
     return UserError("a LocalSession has no executors", hint="run the statement on a cluster")
 
 
-class LocalEnvironment(FixedEnvironment):
+def _environment(session: Session) -> Environment:
     """The environment of a session's statements, which knows its measurements and how far results are published."""
+    return Environment(
+        limits=Limits(),
+        topic_rules=TopicRules(),
+        statistics=lambda: statistics_of(session.reports()),
+        instant_after=partial(_instant_after, session.runtime),
+        published=partial(_published, session.runtime),
+        state_of=_state_of,
+    )
 
-    limits = Limits()
-    topic_rules = TopicRules()
 
-    def __init__(self, runtime: LocalRuntime, reports: Callable[[], list[Report]]) -> None:
-        super().__init__()
-        self._runtime, self._reports = runtime, reports
+def _instant_after(runtime: LocalRuntime, sources: Sequence[Source]) -> int | None:
+    """The least instant that is after all records read from the sources, and not below their frontiers."""
+    ids = {source.id for source in sources}
+    clocks = [at.clock for (source, _), at in runtime.positions() if source in ids]
+    instants = [at for clock in clocks for at in (clock.frontier, clock.high + 1) if at > BEGINNING + 1]
+    return max(instants, default=None)
 
-    def statistics(self) -> Statistics:
-        """Statistics of the queries of the session."""
-        return statistics_of(self._reports())
 
-    def instant_after(self, sources: Sequence[Source]) -> int | None:
-        """The least instant that is after all records read from the sources, and not below their frontiers."""
-        ids = {source.id for source in sources}
-        clocks = [at.clock for (source, _), at in self._runtime.positions() if source in ids]
-        instants = [at for clock in clocks for at in (clock.frontier, clock.high + 1) if at > BEGINNING + 1]
-        return max(instants, default=None)
+def _published(runtime: LocalRuntime, query: str) -> int | None:
+    frontier = runtime.frontier(query) if query in runtime.results else BEGINNING
+    return None if frontier == BEGINNING else frontier
 
-    def published(self, query: str) -> int | None:
-        """The instant below which a query's results are published."""
-        frontier = self._runtime.frontier(query) if query in self._runtime.results else BEGINNING
-        return None if frontier == BEGINNING else frontier
 
-    def state_of(self, item: Object) -> str:
-        """Whether a query runs or is paused; "registered" for other objects."""
-        return ("paused" if item.paused else "running") if isinstance(item, Query) else "registered"
+def _state_of(item: Object) -> str:
+    return ("paused" if item.paused else "running") if isinstance(item, Query) else "registered"

@@ -12,7 +12,7 @@ from dsms.coordinator.audit.audit_log import Audit, NoAudit
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, ChangeFunction
 from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
 from dsms.coordinator.statements.control_tables import ControlTables
-from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
+from dsms.coordinator.statements.environment import ClusterFacts, cluster_environment
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.replacements import Replacements
 from dsms.coordinator.watcher.executors import CatalogFollowers
@@ -24,6 +24,7 @@ from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
+from dsms.registration.environment import Environment
 from dsms.statements.context import Logged
 from dsms.tables.statements import Write
 
@@ -95,10 +96,10 @@ class StatementContext:
         """The context of another caller's statements, which end early when they are cancelled."""
         return replace(self, caller=caller, cancelled=cancelled or threading.Event())
 
-    def environment(self, *, halted: bool = False) -> ClusterEnvironment:
+    def environment(self, *, halted: bool = False) -> Environment:
         """The environment as the caller may see and change it. `halted`: the queries that the statement replaces no
         longer publish anything."""
-        return ClusterEnvironment(self.facts, self.caller.principal, self.limits, self.topic_rules, halted=halted)
+        return cluster_environment(self.facts, self.caller.principal, self.limits, self.topic_rules, halted=halted)
 
     def change(self, decide: ChangeFunction[_T]) -> Change[_T]:
         """Changes the catalog on behalf of the caller. Raises Forbidden if the caller may not make the change, whatever

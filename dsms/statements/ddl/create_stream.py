@@ -12,7 +12,7 @@ from dsms.model.objects import Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import CreateStream, DeclareStream
 from dsms.model.types import type_sql
-from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
+from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.timestamps import timestamps
 from dsms.sql.parser import declarations
 from dsms.statements.ddl.register_source import registered_source
@@ -74,7 +74,7 @@ def declare_stream(statement: DeclareStream, catalog: Catalog, environment: Envi
 
 def _declared_over(name: st.Name, source: st.Name, sql: str, catalog: Catalog) -> Applied:
     """Adds the append-only stream of a declaration over its source."""
-    after, created = create_stream(CreateStream(name, source, (), sql), catalog, FixedEnvironment())
+    after, created = create_stream(CreateStream(name, source, (), sql), catalog, Environment())
     stream = after.find(name.text)
     assert isinstance(stream, Stream)
     return catalog.with_object(msgspec.structs.replace(stream, declared=True)), created

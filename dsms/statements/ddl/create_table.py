@@ -12,14 +12,13 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Query, Source, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
-from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
+from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.sql.binder.table_constraints import check_expressions
 from dsms.sql.parser import tables as syntax
 from dsms.statements.ddl.create_stream import create_stream
 from dsms.statements.ddl.register_source import register_source
 from dsms.statements.statement_kind import StatementKind, named
-from operators.core.errors import UserError
 
 
 def create_table(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
@@ -65,9 +64,9 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
     alone = Catalog(ids=catalog.ids)
     topic = st.Name(RESULT_PREFIX + name.text, name.place)
     declared, _ = register_source(
-        st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, _NoTopics()
+        st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, Environment()
     )
-    keyed, _ = create_stream(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, _NoTopics())
+    keyed, _ = create_stream(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, Environment())
     number = catalog.next_number()
     source = msgspec.structs.replace(declared.sources()[0], idle_ms=None, ahead_ms=None, table=True, number=number)
     return source, keyed.streams()[0].keys
@@ -81,14 +80,6 @@ def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment)
     topic_id = environment.topic_id(made.topic)
     known = {"topic_id": topic_id, "marked_by": made.marked_by}
     return msgspec.structs.replace(source, start=start, partitions=len(start), **known)
-
-
-class _NoTopics(FixedEnvironment):
-    """The environment for checks that create nothing."""
-
-    def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """Raises UserError: a table has no result."""
-        raise UserError("a table has no result topic")
 
 
 KIND = StatementKind(
