@@ -22,15 +22,14 @@ from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import from_instant
 from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.registration.adjustment_options import check_quality, with_memory
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.queries import (
-    check_quality,
     create_query,
     default_output,
     draft_of,
     settled,
-    with_memory,
 )
 from dsms.registration.query_limits import check_plan
 from dsms.registration.removed_records import check_none_removed
