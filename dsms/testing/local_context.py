@@ -59,11 +59,11 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class LocalContext:
-    """Implements `dsms.statements.context.Context`. `become` changes the catalog by a decision, runs its queries from
-    now on, and returns the result. `append` appends records of an instant to the log of a table."""
+    """Implements `dsms.statements.context.Context`. `change_catalog` makes a change, runs the queries of the catalog
+    from now on, and returns the result. `append` appends records of an instant to the log of a table."""
 
     session: Session
-    become: Callable[[Decide], StatementResult]
+    change_catalog: Callable[[Decide], StatementResult]
     append: Callable[[Table, Records, int], None]
 
     @property
@@ -74,7 +74,7 @@ class LocalContext:
     def apply(self, statement: st.Statement) -> StatementResult:
         """Changes the catalog, and runs its queries from now on."""
         environment = _environment(self.session)
-        return self.become(lambda catalog: apply(statement, catalog, environment))
+        return self.change_catalog(lambda catalog: apply(statement, catalog, environment))
 
     def change(self, decide: Callable[[Catalog], Catalog]) -> NoReturn:
         """Raises UserError: a session reads its records at once, so it has none that blocks reading."""

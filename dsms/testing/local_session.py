@@ -67,7 +67,7 @@ class LocalSession:
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
-        results, context = [], LocalContext(self, self._become, self._append)
+        results, context = [], LocalContext(self, self._change_catalog, self._append)
         for statement in parse(sql, Limits()):
             results.append(run(resolved_statement(statement, self.catalog), context))
             self._report_failures()
@@ -231,7 +231,7 @@ class LocalSession:
             )
         ]
 
-    def _become(self, decide: Decide) -> StatementResult:
+    def _change_catalog(self, decide: Decide) -> StatementResult:
         """Changes the catalog, and runs its queries from now on. Returns the result of the change."""
         self._retire()
         self.catalog, result = decide(self.catalog)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.executors import CatalogFollowers
@@ -163,7 +163,7 @@ class StatementCluster:
         #: The status of each query that the executor reports.
         self.lanes: dict[str, QueryStatus] = {}
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
-        self.context = StatementContext(
+        self.parts = ClusterParts(
             python=True,
             store=self.store,
             facts=self,
@@ -174,7 +174,7 @@ class StatementCluster:
             plans=CatalogFollowers(self.alive, stop_s=30.0, halt_s=halt_s),
             caller=ANYBODY,
         )
-        self.runner = StatementRunner(self.context)
+        self.runner = StatementRunner(self.parts)
         self.runner.execute(sql, ANYBODY)
 
     def execute(self, sql: str, caller: Caller = ANYBODY) -> list[StatementResult]:

@@ -30,7 +30,7 @@ from dsms.coordinator.results.result_access import Dependencies, ResultAccess
 from dsms.coordinator.service.cluster_facts import CoordinatorFacts
 from dsms.coordinator.service.object_documents import ObjectDocuments
 from dsms.coordinator.service.settings import CoordinatorSettings
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.statements.fragments_by_load import FragmentsByLoad
 from dsms.coordinator.statements.log_ends import LogEnds
@@ -110,9 +110,9 @@ class Coordinator:
                 settings.alarms,
             )
         )
-        context = self._statement_context()
-        self._runner = StatementRunner(context)
-        self._watcher = ClusterWatcher(self._store, copies, self._duties(context))
+        parts = self._cluster_parts()
+        self._runner = StatementRunner(parts)
+        self._watcher = ClusterWatcher(self._store, copies, self._duties(parts))
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """Runs statements on behalf of a caller, in order. A failing statement raises; the statements before it stay in
@@ -218,8 +218,8 @@ class Coordinator:
         except Broken:
             return None
 
-    def _statement_context(self) -> StatementContext:
-        return StatementContext(
+    def _cluster_parts(self) -> ClusterParts:
+        return ClusterParts(
             store=self._store,
             facts=self._facts,
             control=self.control,
@@ -236,17 +236,17 @@ class Coordinator:
             decisions=partial(logged_decisions, self._settings.kafka, self._settings.cluster, self._settings.alarms),
         )
 
-    def _duties(self, context: StatementContext) -> tuple[Duty, ...]:
+    def _duties(self, parts: ClusterParts) -> tuple[Duty, ...]:
         return (
             lambda _: self._tables.try_send_heartbeats(),
-            partial(clean_up_replacements, context),
+            partial(clean_up_replacements, parts),
             self._facts.progress.measure,
             self._cut_over(),
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest
             ).turn,
-            FragmentsByLoad(context, lambda: self._facts.progress.latest).turn,
-            OrdersByStatistics(context, self._facts.statistics).turn,
+            FragmentsByLoad(parts, lambda: self._facts.progress.latest).turn,
+            OrdersByStatistics(parts, self._facts.statistics).turn,
             *self._autoscaling(),
         )
 

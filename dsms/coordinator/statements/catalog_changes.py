@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from dsms.coordinator.catalog.catalog_store import Change
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.query_replacement import replace_query
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -15,39 +15,39 @@ from dsms.model.statement_result import StatementResult
 from dsms.statements.registry import apply, kind_of_statement
 
 
-def apply_to_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
+def apply_to_catalog(statement: st.Statement, parts: ClusterParts) -> StatementResult:
     """Runs a statement about the catalog, and returns its result."""
     kind = kind_of_statement(statement)
     if kind.reads_only:
-        return _read_catalog(statement, context)
+        return _read_catalog(statement, parts)
     if kind.halts is not None:
-        return replace_query(statement, kind.halts, context)
-    return _change_catalog(statement, context)
+        return replace_query(statement, kind.halts, parts)
+    return _change_catalog(statement, parts)
 
 
-def _read_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
+def _read_catalog(statement: st.Statement, parts: ClusterParts) -> StatementResult:
     """Shows something of the current catalog. It waits for no other statement."""
-    context.store.try_settle()
-    _, result = apply(statement, context.store.catalog, context.environment())
+    parts.store.try_settle()
+    _, result = apply(statement, parts.store.catalog, parts.environment())
     return result
 
 
-def _change_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
+def _change_catalog(statement: st.Statement, parts: ClusterParts) -> StatementResult:
     """Makes the change. Until the topics of dropped objects are deleted, no new object can use them."""
     with ExitStack() as until_deleted:
 
         def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
-            after, result = apply(statement, catalog, context.environment())
+            after, result = apply(statement, catalog, parts.environment())
             topics = [item.topic for item in written_objects_gone(catalog, after)]
-            until_deleted.enter_context(context.facts.topics_being_deleted.reserved(topics))
+            until_deleted.enter_context(parts.facts.topics_being_deleted.reserved(topics))
             return after, result
 
-        change = context.change(decide)
-        _follow_up(change, context)
+        change = parts.change(decide)
+        _follow_up(change, parts)
     return change.answer
 
 
-def _follow_up(change: Change[StatementResult], context: StatementContext) -> None:
+def _follow_up(change: Change[StatementResult], parts: ClusterParts) -> None:
     """Registers the schemas of new sources, and sends heartbeats to the readers of new tables. Waits until executors
     publish no more results of paused and dropped queries, at most a few seconds, and deletes the topics of dropped
     objects."""
@@ -56,14 +56,14 @@ def _follow_up(change: Change[StatementResult], context: StatementContext) -> No
         return
     for source in after.sources():
         if source.name.lower() not in before.objects:
-            context.facts.topics.offer_schema(source)
+            parts.facts.topics.offer_schema(source)
     if any(table.name.lower() not in before.objects for table in after.tables()):
-        context.tables.send_heartbeats()
+        parts.tables.send_heartbeats()
     dropped = written_objects_gone(before, after)
     if dropped or _newly_paused(before, after):
-        context.plans.await_stopped(after.version)
+        parts.plans.await_stopped(after.version)
     for item in dropped:
-        context.delete_topic(item)
+        parts.delete_topic(item)
 
 
 def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsms.coordinator.statements.catalog_changes import apply_to_catalog
-from dsms.coordinator.statements.context import StatementContext, TableRunner
+from dsms.coordinator.statements.cluster_parts import ClusterParts, TableRunner
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.introspection.entities import Report
 from dsms.model import statements as st
@@ -27,7 +27,7 @@ class ClusterContext:
     """Implements `dsms.statements.context.Context`. Each ability first settles a write of the catalog in doubt, if its
     answer depends on the catalog."""
 
-    parts: StatementContext
+    parts: ClusterParts
 
     @property
     def catalog(self) -> Catalog:

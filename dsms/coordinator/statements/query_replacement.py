@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from dsms.coordinator.catalog.catalog_store import Change
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.replacements import BeingReplaced, Claim
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -37,43 +37,43 @@ log = structlog.get_logger()
 Halts = Callable[[Any, Catalog], Halt]
 
 
-def replace_query(statement: st.Statement, halts: Halts, context: StatementContext) -> StatementResult:
+def replace_query(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
     """Applies a statement once the queries that it halts publish nothing more; if there are none, at once. Waits for
     queries that another statement is replacing, as long as for executors; raises BeingReplaced after that."""
-    deadline = time.monotonic() + context.plans.halt_s
+    deadline = time.monotonic() + parts.plans.halt_s
     while True:
         try:
-            return _replaced_or_resumed(statement, halts, context)
+            return _replaced_or_resumed(statement, halts, parts)
         except BeingReplaced as error:
-            if not context.replacements.await_release(error.query_id, deadline - time.monotonic()):
+            if not parts.replacements.await_release(error.query_id, deadline - time.monotonic()):
                 raise
 
 
-def _replaced_or_resumed(statement: st.Statement, halts: Halts, context: StatementContext) -> StatementResult:
-    claim = Claim(context.replacements)
+def _replaced_or_resumed(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
+    claim = Claim(parts.replacements)
     try:
-        return _replaced(statement, halts, context, claim)
+        return _replaced(statement, halts, parts, claim)
     except BaseException:
-        _resume(context, claim)
+        _resume(parts, claim)
         raise
     finally:
         claim.release()
 
 
-def _replaced(statement: st.Statement, halts: Halts, context: StatementContext, claim: Claim) -> StatementResult:
-    decide = partial(_decide, statement, halts, context, claim)
-    change: Change[StatementResult | None] = context.change(decide)
+def _replaced(statement: st.Statement, halts: Halts, parts: ClusterParts, claim: Claim) -> StatementResult:
+    decide = partial(_decide, statement, halts, parts, claim)
+    change: Change[StatementResult | None] = parts.change(decide)
     while change.answer is None:
         leaving = claim.of(change.after) if halts(statement, change.after).moves else []
         fragments = {name for query in leaving for name in query.fragments}
-        if not context.plans.await_halted(change.after.version, fragments):
+        if not parts.plans.await_halted(change.after.version, fragments):
             raise ExternalError("the executors did not halt the query in time", hint="try again")
-        change = context.change(decide)
+        change = parts.change(decide)
     return change.answer
 
 
 def _decide(
-    statement: st.Statement, halts: Halts, context: StatementContext, claim: Claim, catalog: Catalog
+    statement: st.Statement, halts: Halts, parts: ClusterParts, claim: Claim, catalog: Catalog
 ) -> tuple[Catalog, StatementResult | None]:
     """The catalog with the query replaced, and the answer; or, with None as the answer, the catalog with halted queries
     to wait for."""
@@ -82,8 +82,8 @@ def _decide(
         _check_still_there(statement, targets, claim)
     running = [query for query in targets if query.id not in claim.ids]
     if claim.ids and not running:
-        return apply(statement, catalog, context.environment(halted=True))
-    after, result = apply(statement, catalog, context.environment())  # raises errors before anything is halted
+        return apply(statement, catalog, parts.environment(halted=True))
+    after, result = apply(statement, catalog, parts.environment())  # raises errors before anything is halted
     if not targets or after.version == catalog.version:
         return after, result
     claim.extend(running)
@@ -101,13 +101,13 @@ def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim:
         raise UserError(f'"{"" if name is None else name.text}" was dropped while it was being replaced', hint=hint)
 
 
-def _resume(context: StatementContext, claim: Claim) -> None:
+def _resume(parts: ClusterParts, claim: Claim) -> None:
     """Resumes the halted queries of a failed replacement unchanged. If that cannot be written now, the watcher does it
     later."""
     if not claim.ids:
         return
     try:
-        context.store.change(partial(_without_halts, claim))
+        parts.store.change(partial(_without_halts, claim))
     except DsmsError as error:
         log.warning("halted queries will be resumed later", reason=str(error))
 
@@ -116,21 +116,21 @@ def _without_halts(claim: Claim, catalog: Catalog) -> tuple[Catalog, None]:
     return _with_changed(catalog, [query for query in resumed(catalog) if query.id in claim.ids]), None
 
 
-def clean_up_replacements(context: StatementContext, executors: Mapping[str, ExecutorStatus]) -> None:
+def clean_up_replacements(parts: ClusterParts, executors: Mapping[str, ExecutorStatus]) -> None:
     """A duty of the watcher: resumes queries that a replacement left halted because its coordinator ended or could not
     write, and removes former versions of queries on which nothing depends any more."""
     published = {query: lane.frontier for status in executors.values() for query, lane in status.lanes.items()}
-    decide = partial(_cleaned, context, published)
-    cleaned, _ = decide(context.store.catalog)
-    if cleaned is not context.store.catalog:
-        context.store.try_change(decide)
+    decide = partial(_cleaned, parts, published)
+    cleaned, _ = decide(parts.store.catalog)
+    if cleaned is not parts.store.catalog:
+        parts.store.try_change(decide)
 
 
-def _cleaned(context: StatementContext, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
+def _cleaned(parts: ClusterParts, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
     left_halted = {query.id: query for query in resumed(catalog)}
     retiring = {query.id: msgspec.structs.replace(query, halted=False) for query in retired(catalog, published)}
     changed = {**left_halted, **retiring}
-    claimed = context.replacements.ids
+    claimed = parts.replacements.ids
     return _with_changed(catalog, [query for id, query in changed.items() if id not in claimed]), None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.catalog.system_objects import refuse_reserved
 from dsms.coordinator.statements.cluster_context import ClusterContext
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.principal import Caller, Forbidden, Principal
@@ -61,43 +61,43 @@ class StatementRunner:
     """Runs scripts, each in order. Scripts of several clients run concurrently; the next statement of any client sees
     what a statement has changed."""
 
-    def __init__(self, context: StatementContext) -> None:
-        self._context = context
+    def __init__(self, parts: ClusterParts) -> None:
+        self._parts = parts
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """Runs the statements in order and returns their results. A failing statement raises; the statements before it
         stay in effect. If one needs a higher role, none is run. When `cancelled` is set, nobody waits for the results
         any more, and a SELECT fails."""
-        statements = parse(sql, self._context.limits)
-        script = permitted(statements, self._context.store.catalog, caller.principal.role)
-        context = self._context.by(caller, cancelled)
-        return [_run(statement, context) for statement in script]
+        statements = parse(sql, self._parts.limits)
+        script = permitted(statements, self._parts.store.catalog, caller.principal.role)
+        parts = self._parts.by(caller, cancelled)
+        return [_run(statement, parts) for statement in script]
 
 
-def _run(statement: Permitted, context: StatementContext) -> StatementResult:
+def _run(statement: Permitted, parts: ClusterParts) -> StatementResult:
     written = statement.written
     changes = not kind_of_statement(written).reads_only
-    with audited(context.audit, context.caller, str(getattr(written, "sql", "")), changes=changes):
-        meant = statement.at(context.store.catalog).meant
+    with audited(parts.audit, parts.caller, str(getattr(written, "sql", "")), changes=changes):
+        meant = statement.at(parts.store.catalog).meant
         with readable_sqlglot_errors():
-            _check(meant, context)
-            return run(meant, ClusterContext(context))
+            _check(meant, parts)
+            return run(meant, ClusterContext(parts))
 
 
-def _check(statement: st.Statement, context: StatementContext) -> None:
+def _check(statement: st.Statement, parts: ClusterParts) -> None:
     """Raises Forbidden or SqlError for a statement that the caller may not run, whatever the caller's role."""
-    principal = context.caller.principal
+    principal = parts.caller.principal
     check_named(statement, principal)
-    check_code(statement, context)
+    check_code(statement, parts)
     for url in named_registries(statement):
-        context.registry_hosts.check(url, principal.role)
-    refuse_reserved(statement, context.store.catalog)
+        parts.registry_hosts.check(url, principal.role)
+    refuse_reserved(statement, parts.store.catalog)
 
 
-def check_code(statement: st.Statement, context: StatementContext) -> None:
+def check_code(statement: st.Statement, parts: ClusterParts) -> None:
     """Raises Forbidden for a statement that deploys Python code, unless the coordinator was started with permission for
     it. Code that was deployed before still runs."""
-    if kind_of_statement(statement).deploys_code and not context.python:
+    if kind_of_statement(statement).deploys_code and not parts.python:
         hint = (
             "an administrator allows it by starting the coordinator with --python (DSMS_PYTHON=true; dsms up --python)"
         )

@@ -106,10 +106,10 @@ def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> 
 )
 def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementCluster, sql: str) -> None:
     """Otherwise code is refused even from administrators, and in clusters without tokens."""
-    without = StatementRunner(replace(cluster.context, python=False))
+    without = StatementRunner(replace(cluster.parts, python=False))
     with pytest.raises(Forbidden, match="accepts no functions or aggregates in Python.*--python"):
         without.execute(f"CREATE QUERY a AS SELECT k FROM R(S); {sql}", ANYBODY)
-    runner = StatementRunner(cluster.context)
+    runner = StatementRunner(cluster.parts)
     try:
         runner.execute(sql, ANYBODY)
     except SqlError as error:  # the code is examined; its other errors do not matter here
@@ -118,7 +118,7 @@ def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementClus
 
 @pytest.mark.parametrize("begin", ["REGISTER SOURCE {} (a INT) FROM t", "CREATE STREAM {} (a INT)"])
 def test_a_writer_names_only_registries_that_are_allowed(cluster: StatementCluster, begin: str) -> None:
-    runner = StatementRunner(replace(cluster.context, registry_hosts=RegistryHosts.of("registry:8081")))
+    runner = StatementRunner(replace(cluster.parts, registry_hosts=RegistryHosts.of("registry:8081")))
     writer = Caller(Principal("ann", "writer"))
     with pytest.raises(Forbidden, match='may not name "evil:80"; allowed: registry:8081'):
         runner.execute(f"{begin.format('x')} FORMAT AVRO REGISTRY 'http://registry:8081@evil'", writer)

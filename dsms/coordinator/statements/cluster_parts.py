@@ -1,4 +1,4 @@
-"""The context in which the statements of a cluster run."""
+"""The parts of a cluster on which its statements depend."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class ReplayRunner(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatementContext:
-    """The dependencies of statements: the catalog, the facts about the cluster, the running entities, the runners of
+class ClusterParts:
+    """What statements depend on: the catalog, the facts about the cluster, the running entities, the runners of
     statements about rows and records, the function that deletes the topic of a dropped object, the wait for executors
     (`plans`), the caller, the limits and rules, the audit log, and the replacements under way."""
 
@@ -92,8 +92,8 @@ class StatementContext:
     #: Set when nobody waits for the answer any more.
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def by(self, caller: Caller, cancelled: threading.Event | None = None) -> StatementContext:
-        """The context of another caller's statements, which end early when they are cancelled."""
+    def by(self, caller: Caller, cancelled: threading.Event | None = None) -> ClusterParts:
+        """The parts for the statements of another caller, which end early when they are cancelled."""
         return replace(self, caller=caller, cancelled=cancelled or threading.Event())
 
     def environment(self, *, halted: bool = False) -> Environment:
