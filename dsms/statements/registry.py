@@ -97,7 +97,8 @@ def parse(text: str, limits: Limits = NO_LIMITS) -> list[st.Statement]:
     """
     allow_deep_calls()
     with readable_sqlglot_errors():
-        return [part for statement in script.parse(text, _STARTS, limits) for part in create_table_as.parts(statement)]
+        written = script.parse(text, _STARTS, limits)
+        return [part for statement in written for part in kind_of_statement(statement).parts(statement)]
 
 
 def kind_of_statement(statement: st.Statement) -> StatementKind:

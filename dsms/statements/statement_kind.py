@@ -39,6 +39,8 @@ class StatementKind:
     #: The words that begin the statement, with the function that parses the rest. Empty if the parser of another kind
     #: also parses this one: for example, that of SHOW parses SHOW EXECUTORS.
     starts: Starts = field(default_factory=dict)
+    #: Returns the statements as which a parsed one is run, in order.
+    parts: Callable[[Any], tuple[st.Statement, ...]] = lambda statement: (statement,)
     #: Returns the statement as it is to be run with a catalog: most statements mean the same with every catalog.
     resolve: Callable[[Any, Catalog], st.Statement] = lambda statement, _: statement
     #: Returns the catalog after the statement, and its result.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.schema import schema
@@ -16,12 +14,10 @@ from dsms.statements.statement_kind import StatementKind, named
 from operators.core.quoting import quoted_identifier
 
 
-def parts(statement: st.Statement) -> Iterator[st.Statement]:
-    """The statements as which a statement is run: itself; for CREATE TABLE … AS, then the INSERT of its rows."""
-    yield statement
-    if isinstance(statement, st.CreateTableAs):
-        sql = f"INSERT INTO {quoted_identifier(statement.name.text)} {statement.select_sql}"
-        yield st.Insert(statement.name, (), statement.select, sql)
+def _parts(statement: st.CreateTableAs) -> tuple[st.Statement, ...]:
+    """The statement itself, which creates the table, and the INSERT of the rows."""
+    sql = f"INSERT INTO {quoted_identifier(statement.name.text)} {statement.select_sql}"
+    return statement, st.Insert(statement.name, (), statement.select, sql)
 
 
 def _apply(statement: st.CreateTableAs, catalog: Catalog, environment: Environment) -> Applied:
@@ -54,4 +50,4 @@ def _written(statement: st.CreateTableAs, columns: tuple[st.ColumnDefinition, ..
     return f"CREATE TABLE {quoted_identifier(statement.name.text)} ({', '.join([*listed, *keys])})"
 
 
-KIND = StatementKind(statement=st.CreateTableAs, apply=_apply, changed_name=named)
+KIND = StatementKind(statement=st.CreateTableAs, parts=_parts, apply=_apply, changed_name=named)
