@@ -50,6 +50,7 @@ ORDER = (
     "dsms.scheduler",
     "dsms.runtime",
     "dsms.introspection",
+    "dsms.statements",
     "dsms.telemetry",
     "dsms.local",
     "dsms.spark",
@@ -101,7 +102,7 @@ HOMES = {
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "google": (("connectors/formats/", "dsms/coordinator/registry/"), "messages and schemas of Protobuf"),
     "sqlglot": (
-        ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/", "dsms/coordinator/postgres/"),
+        ("dsms/sql/", "dsms/model/", "dsms/statements/", "dsms/tables/", "dsms/cli/", "dsms/coordinator/postgres/"),
         "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once;"
         " clients' queries of PostgreSQL's catalog",
     ),

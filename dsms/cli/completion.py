@@ -77,7 +77,7 @@ def keywords() -> tuple[str, ...]:
     >>> keywords()[:4]
     ('ACTIVATE', 'AGGREGATE', 'AGGREGATES', 'ALARMS')
     """
-    from dsms.registration.statements import STATEMENTS  # imported only when needed: it loads the planner
+    from dsms.statements.registry import STATEMENTS  # imported only when needed: it loads the planner
 
     starts = (word for kind in STATEMENTS for words in kind.starts for word in words)
     further = (word for kind in STATEMENTS for word in kind.words)

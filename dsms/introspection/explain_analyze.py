@@ -10,11 +10,10 @@ from dsms.introspection.metrics import micros, short
 from dsms.introspection.operator_metrics import Operator
 from dsms.introspection.statistics import statistics_of
 from dsms.model import logical, properties
-from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.labels import label
-from dsms.model.objects import Object, Query, Source, kind_of
+from dsms.model.objects import Object, Query, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.optimizer.families import plan_of_members
 from dsms.physical.builder import Builder
@@ -45,14 +44,9 @@ _SHARED = "the work of an operator that several queries share is counted once, a
 _SILENT = "no executor has reported measurements yet"
 
 
-def explain_analyze(
-    statement: st.ExplainAnalyze, reports: Sequence[Report], catalog: Catalog, size: float = 1.0
-) -> StatementResult:
+def explain_analyze(target: Object, reports: Sequence[Report], catalog: Catalog, size: float = 1.0) -> StatementResult:
     """The plan of a running query, one operator a row; inputs are below their operator and indented. `size` is the
     present size of its windows as a fraction of their ranges."""
-    target = catalog.find(statement.name.text, statement.name.place)
-    if isinstance(target, Source):
-        raise statement.name.place.error(f'"{target.name}" is a source', "ask for a view or query that reads it")
     operators = [operator for report in reports for operator in report.operators if belongs_to(operator, target.name)]
     query = _planned(target, catalog)
     by_id = {operator.id: operator for operator in operators}

@@ -17,25 +17,14 @@ from dsms.introspection.entities import (
     listed,
 )
 from dsms.introspection.operator_metrics import HEADINGS, Operator, cells
-from dsms.model import statements as st
-from dsms.model.catalog import Catalog
-from dsms.model.statement_result import StatementResult
 
-_COLUMNS: dict[Kind, tuple[str, ...]] = {
+#: The columns of the rows of each kind.
+COLUMNS: dict[Kind, tuple[str, ...]] = {
     "operators": ("id", "operator", "queries", *HEADINGS),
     "queues": ("id", "before", "queries", "next offset", "end offset", "rows", "bytes"),
     "synopses": ("id", "operator", "queries", "traces", "rows", "bytes", "rows by target"),
     "constraints": ("source", "partition", "queries", "promise", "largest k seen", "violations"),
 }
-
-
-def show(statement: st.ShowEntities, reports: Iterable[Report], catalog: Catalog) -> StatementResult:
-    """The result of SHOW: the entities of a kind, either all or those of one query."""
-    asked = statement.query
-    query = None if asked is None else catalog.find(asked.text, asked.place).name
-    shown = selected(reports, statement.kind, query)
-    rows = tuple(row(entity) for entity in shown)
-    return StatementResult("SHOW", f"{len(rows)} found", _COLUMNS[statement.kind], rows)
 
 
 def selected(reports: Iterable[Report], kind: Kind, query: str | None = None) -> list[Entity]:

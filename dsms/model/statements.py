@@ -1,4 +1,5 @@
-"""Parsed statements: one frozen dataclass for each kind. Those of other kinds are in `dsms.registration.kinds`."""
+"""Parsed statements, one frozen dataclass for each kind: those that the parser of queries and declarations returns, and
+those about rows. The others are in their files in `dsms.statements`."""
 
 from __future__ import annotations
 
@@ -245,6 +246,16 @@ Load = LoadFile | LoadDatabase
 
 
 @dataclass(frozen=True)
+class Replay(Statement):
+    """`REPLAY DEAD LETTERS OF source [SET value = expression] [WHERE predicate]`."""
+
+    name: Name
+    value: Written | None
+    where: Written | None
+    sql: str
+
+
+@dataclass(frozen=True)
 class ContinuousQuery(Statement):
     """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
 
@@ -301,73 +312,6 @@ class ReplaceQuery(Statement):
     def sql(self) -> str:
         """The text of the query."""
         return self.query.sql
-
-
-@dataclass(frozen=True, slots=True)
-class RepairQuery(Statement):
-    """`REPAIR QUERY name`: reads shed input again, so that the results become exact."""
-
-    name: Name
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlterQuery(Statement):
-    """`ALTER QUERY | VIEW name SET (option = value, …)`."""
-
-    name: Name
-    clauses: tuple[Clause, ...]
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class Show(Statement):
-    """`SHOW SOURCES | STREAMS | TABLES | VIEWS | QUERIES`."""
-
-    kind: Kind
-    sql: str
-
-
-@dataclass(frozen=True)
-class Explain(Statement):
-    """`EXPLAIN name` or `EXPLAIN select …`."""
-
-    name: Name | None
-    select: exp.Expr | None
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShowEntities(Statement):
-    """`SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`."""
-
-    kind: Literal["operators", "queues", "synopses", "constraints"]
-    query: Name | None
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShowExecutors(Statement):
-    """`SHOW EXECUTORS`."""
-
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlterExecutor(Statement):
-    """`ALTER EXECUTOR name SET (option = value, …)`, `ALTER EXECUTOR name SET POLICY 'chain'`."""
-
-    name: Name
-    clauses: tuple[Clause, ...]
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainAnalyze(Statement):
-    """`EXPLAIN ANALYZE name`: a running query with its measurements."""
-
-    name: Name
-    sql: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -17,10 +18,9 @@ from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
-from dsms.optimizer.sketches import MOST_ERROR, least_error, memory_of
 from dsms.optimizer.start_instants import from_instant
-from dsms.optimizer.window_ranges import ranged
 from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.registration.adjustment_options import check_quality, with_memory
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
 from dsms.registration.environment import Applied, Environment, check_free
@@ -35,17 +35,36 @@ from dsms.sql.binder.dependencies import names_in
 from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
-from operators.core.errors import SqlError, UserError
-from operators.kernels.near_values import LEAST_ERROR
 
 RESULT_PREFIX = "dsms."
 #: The number of queries that differ only in constants and run separately; further ones run together as a family.
 ALONE: Final = 2
-_QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """What a statement declares about its query: settings by field name, and the number of its fragments. `defaults`
+    are notices about windows that the text `written` leaves out."""
+
+    settings: Mapping[str, Any]
+    fragments: int
+    defaults: tuple[str, ...]
+    written: str
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A query as it is stored, and its plan."""
+
+    query: Query
+    node: logical.Node
 
 
 def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """Adds a view or query, with a result topic. A view over the clock is stored as its points instead."""
+    """Adds a view or query, with a result topic. A view over the clock is stored as its points instead.
+
+    The steps: what the statement declares, its plan, its division among fragments, the checks of its result, and its
+    placement beside other queries. Only then the topic is created, so a statement that fails leaves none."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
         return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
@@ -53,13 +72,40 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     view = clock_view(statement.select, catalog)
     if view is not None:
         return _clock(statement, view, name, catalog)
+    declared = _declared(statement, catalog, environment)
+    whole = _drafted(statement, name, declared, catalog, environment)
+    divided = _divided(whole, declared.fragments, catalog, environment)
+    _check_result(statement, divided.query, catalog, environment)
+    beside, views = _beside_others(divided, catalog, environment)
+    query = environment.result_topic(beside, whole.node) if statement.fills is None else beside
+    seen = tuple(f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view))
+    notices = (
+        *_notices(whole.node, query, declared.settings),
+        *_cql_notices(statement),
+        *_family_notices(query, catalog),
+        *seen,
+        *_gone_notices(whole.node, query.first_offsets),
+        *declared.defaults,
+        *_expanded(statement, declared.written, catalog),
+    )
+    message = f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"'
+    created = with_dead_letter_writers(query, catalog.with_object(query))
+    return created, StatementResult(_label(query), message, notices=notices, name=name.text)
+
+
+def _declared(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> _Declared:
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
-    settings = settled(statement, catalog, environment)
-    shares = settings.pop("fragments", 1)
-    node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
-    check_plan(node, environment.limits)
-    first = first_offsets(node, reads_of(statement, catalog), environment)
-    node = reading_from(node, first)
+    given = settled(statement, catalog, environment)
+    settings = {name: value for name, value in given.items() if name != "fragments"}
+    return _Declared(settings, given.get("fragments", 1), tuple(defaults), written)
+
+
+def _drafted(
+    statement: st.ContinuousQuery, name: st.Name, declared: _Declared, catalog: Catalog, environment: Environment
+) -> _Draft:
+    """The query with its plan, as one fragment would run it alone. Raises SqlError if it cannot be planned, or if its
+    settings do not fit the plan."""
+    first, node = _bound(statement, declared.settings.get("start"), catalog, environment)
     if not properties.sources(node):
         raise error_at(
             statement.select,
@@ -68,89 +114,46 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
         )
     output = statement.output or default_output(statement, node)
     check_free(catalog, name)
-    check_quality(statement, settings)
+    check_quality(statement, declared.settings)
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
-    draft = draft_of(statement, name, {**derived, **settings}, catalog)
-    draft = with_memory(statement, draft, node)
-    node = adjustable_plan(node, draft)
-    if draft.fragments_by_load:
-        check_divisible(draft, node)
-    if shares > 1:
-        draft = divided_among(shares, draft, node, catalog, environment)
-    if statement.fills is None:
-        check_result(draft.topic, catalog, environment.may_read)
-    environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
-    plan = PlannedQuery(draft.id, draft.name, node, draft)
-    draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
-    draft = placed(draft, node, catalog, environment.utilization())
-    compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises an error for queries that cannot run
-    query = environment.result_topic(draft, node) if statement.fills is None else draft
-    return with_dead_letter_writers(query, catalog.with_object(query)), StatementResult(
-        _label(query),
-        f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
-        notices=(
-            *_notices(node, query, result_settings(statement.clauses)),
-            *_cql_notices(statement),
-            *_family_notices(query, catalog),
-            *(f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)),
-            *_gone_notices(node, first),
-            *defaults,
-            *_expanded(statement, written, catalog),
-        ),
-        name=name.text,
-    )
+    query = with_memory(statement, draft_of(statement, name, {**derived, **declared.settings}, catalog), node)
+    return _Draft(query, adjustable_plan(node, query))
 
 
-def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
-    """Raises SqlError for options of load shedding that the statement does not allow or that would have no effect."""
-    given = [clause for clause in statement.clauses if clause.name in _QUALITY]
-    if given and statement.kind == "view":
-        why = "readers of a view expect exact results"
-        raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
-    if given and "max_error" not in settings:
-        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
-    others = [clause for clause in given if clause.name != "max_error"]
-    if others and "memory" in settings:
-        raise others[0].place.error(
-            f"{others[0].name.upper()} cannot be combined with MEMORY: with MEMORY no input is shed"
-        )
+def _bound(
+    statement: st.ContinuousQuery, start: int | None, catalog: Catalog, environment: Environment
+) -> tuple[FirstOffsets, logical.Node]:
+    """The plan, which begins at the instant `start` and at the first records that the topics still have, and the
+    offsets of these records."""
+    node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), start)
+    check_plan(node, environment.limits)
+    first = first_offsets(node, reads_of(statement, catalog), environment)
+    return first, reading_from(node, first)
 
 
-def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
-    """The query with the error of its sketches, if it has both MEMORY and MAX_ERROR. Raises SqlError if MEMORY is given
-    for a query that has nothing to adjust, or is too small."""
-    clause = next((clause for clause in statement.clauses if clause.name == "memory"), None)
-    if clause is None or draft.memory is None:
-        return draft
-    if statement.kind == "view":
-        why = "readers of a view expect exact results"
-        raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
-    sized = ranged(node)
-    if sized and draft.max_error is not None:
-        hint = "omit MAX_ERROR: the sizes of such a window are chosen by MEMORY alone"
-        raise clause.place.error("MAX_ERROR cannot be combined with a window with a range of sizes", hint)
-    if draft.max_error is not None:
-        return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
-    if not sized:
-        hint = "write one such as [Range Min 5 Minutes Max 1 Hour], or add MAX_ERROR; STATE_MEMORY moves state to disk"
-        raise clause.place.error("MEMORY needs a window with a range of sizes", hint)
+def _divided(draft: _Draft, fragments: int, catalog: Catalog, environment: Environment) -> _Draft:
+    """The query assigned to its number of fragments. Raises UserError if it cannot be divided as declared."""
+    if draft.query.fragments_by_load:
+        check_divisible(draft.query, draft.node)
+    if fragments > 1:
+        return replace(draft, query=divided_among(fragments, draft.query, draft.node, catalog, environment))
     return draft
 
 
-def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
-    if most < LEAST_ERROR:
-        raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
-    try:
-        error = least_error(node, memory)
-        if error is None or error > most:
-            need = f"MAX_ERROR {most:g} needs {memory_of(node, min(most, MOST_ERROR)):,} bytes for each group"
-            reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
-            raise place.error(f"MEMORY is too small: {need}{reached}", "increase MEMORY or MAX_ERROR")
-    except SqlError:
-        raise
-    except UserError as problem:
-        raise place.error(problem.message, problem.hint) from problem
-    return msgspec.structs.replace(draft, sketch_error=error)
+def _check_result(statement: st.ContinuousQuery, query: Query, catalog: Catalog, environment: Environment) -> None:
+    if statement.fills is None:
+        check_result(query.topic, catalog, environment.may_read)
+    environment.limits.check("partitions", query.partitions, "the result would have {} partitions")
+
+
+def _beside_others(draft: _Draft, catalog: Catalog, environment: Environment) -> tuple[Query, list[str]]:
+    """The query with its family, the queries from whose rows it is computed, and its fragment; and the names of those
+    queries. Raises an error if the query cannot run: for that, its lane is compiled."""
+    plan = PlannedQuery(draft.query.id, draft.query.name, draft.node, draft.query)
+    over, views = over_views(plan, _in_family(plan, draft.query, catalog), catalog)
+    query = placed(over, draft.node, catalog, environment.utilization())
+    compile_lane(query.id, [planned(query, catalog, plan)])
+    return query, views
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
@@ -231,7 +234,7 @@ def _label(query: Query) -> str:
     return "CREATE COMPLETE VIEW" if query.output == "complete" else "CREATE STREAMED VIEW"
 
 
-def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:
+def _notices(node: logical.Node, query: Query, given: Mapping[str, object]) -> tuple[str, ...]:
     keys = properties.keys(node)
     key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
     start = [] if query.start is None else [f"start: instants from {query.start} on"]

@@ -1,4 +1,5 @@
-"""CREATE OR REPLACE and REPAIR QUERY applied to a catalog: a query replaces another from an instant on.
+"""CREATE OR REPLACE applied to a catalog: a query replaces another from an instant on. REPAIR QUERY replaces a query by
+itself.
 
 The name, the topic and the consumers stay. At the instant up to which the former query has published, the published
 relation changes into that of the new query. Views and queries that read a replaced view are replaced in the same way:
@@ -7,7 +8,7 @@ each by itself over the new view.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -21,15 +22,14 @@ from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import from_instant
 from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.registration.adjustment_options import check_quality, with_memory
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.queries import (
-    check_quality,
     create_query,
     default_output,
     draft_of,
     settled,
-    with_memory,
 )
 from dsms.registration.query_limits import check_plan
 from dsms.registration.removed_records import check_none_removed
@@ -60,7 +60,7 @@ def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Env
     new = _new(query, before, catalog, environment)
     if before.former is None and _unchanged(new, before, catalog):
         return catalog, StatementResult("CREATE OR REPLACE", f'{before.kind} "{before.name}" is unchanged')
-    after = _replaced(catalog, [new, *readers(catalog, before)], environment)
+    after = replaced(catalog, [new, *readers(catalog, before)], environment)
     return after, _result(query, before, catalog, after)
 
 
@@ -73,29 +73,7 @@ def _check_undivided(statement: st.ContinuousQuery, before: Query, catalog: Cata
         raise _wrong(before, f'"{name}" is run by several fragments' if divided else "FRAGMENTS cannot be changed")
 
 
-def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """Replaces the query by a new version of itself, which reads the whole log. From the instant of the change on, the
-    results are exact."""
-    query = catalog.find(statement.name.text, statement.name.place)
-    if not isinstance(query, Query) or not query.sheddable:
-        raise statement.name.place.error(
-            f'"{query.name}" has nothing to repair', "only queries with MAX_ERROR shed input"
-        )
-    after = _replaced(catalog, [query], environment)
-    notices = (_takeover(after.find(query.name)),)
-    message = f'query "{query.name}" reads its input again, including what was shed'
-    return after, StatementResult("REPAIR QUERY", message, notices=notices, name=query.name)
-
-
-def replaced_by(statement: st.ReplaceQuery | st.RepairQuery | st.AlterQuery, catalog: Catalog) -> list[Query]:
-    """The existing queries that a statement replaces or moves to other fragments. They must be halted first."""
-    query = catalog.get(statement.name.text)
-    if isinstance(statement, st.AlterQuery):
-        return [query] if isinstance(query, Query) else []
-    return [query, *readers(catalog, query)] if isinstance(query, Query) else []
-
-
-def halted(catalog: Catalog, queries: list[Query]) -> Catalog:
+def halted(catalog: Catalog, queries: Sequence[Query]) -> Catalog:
     """The catalog in which queries are halted, so that the instant up to which they have published is fixed."""
     return catalog.with_changed(*(msgspec.structs.replace(query, halted=True, grouped=False) for query in queries))
 
@@ -134,7 +112,7 @@ def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:
     return not newer and all(getattr(new, name) == getattr(before, name) for name in _COMPARED)
 
 
-def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
+def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
     """The catalog in which `queries` replace those of the same names; the first is new, the others are its readers."""
     names = {query.name.lower() for query in queries}
     kept = {name: item for name, item in catalog.objects.items() if name not in names}
@@ -203,13 +181,14 @@ def _listed(columns: object) -> str:
 
 def _result(statement: st.ContinuousQuery, before: Query, catalog: Catalog, after: Catalog) -> StatementResult:
     names = [reader.name for reader in readers(catalog, before)]
-    notices = tuple(_takeover(after.find(name)) for name in (before.name, *names))
+    notices = tuple(takeover(after.find(name)) for name in (before.name, *names))
     also = f", together with its readers {', '.join(names)}" if names else ""
     message = f'{before.kind} "{before.name}" replaced{also}; results in topic "{before.topic}"'
     return StatementResult("CREATE OR REPLACE", message, notices=notices, name=before.name)
 
 
-def _takeover(query: object) -> str:
+def takeover(query: object) -> str:
+    """Since when a query has replaced the former one, for messages."""
     assert isinstance(query, Query)
     return (
         f"{query.name}: replaced before it published anything"

@@ -32,7 +32,7 @@ def timestamps(statement: st.DeclareStream) -> Timestamps:
     """The timestamps of a declared stream: internal if ORDER BY or ORDERED BY names `current_time`, external if it
     names another column, latent without such a clause. Raises SqlError if the named column does not exist.
 
-    >>> from dsms.registration.statements import parse
+    >>> from dsms.statements.registry import parse
     >>> timestamps(parse("CREATE STREAM S (a INT, at BIGINT) ORDER BY at")[0]).clauses[0].words
     ('BY', 'at')
     >>> timestamps(parse("CREATE STREAM S (a INT)")[0]).notices

@@ -51,15 +51,34 @@ _EXCLUDED = "excluded"
 
 def names_read(statement: Write, catalog: Catalog) -> list[str]:
     """The names of the relations that a statement reads, its own table included."""
-    table = table_of(statement.table, catalog)
-    if isinstance(statement, st.Insert):
-        itself = statement.returning or (statement.conflict is not None and statement.conflict.changes)
-        return list(dict.fromkeys([*names_of(statement.rows, catalog), *([table.name] if itself else [])]))
-    if isinstance(statement, st.Merge):
-        names = (name for select in selects_of(statement, table) for name in names_of(select, catalog))
-        return list(dict.fromkeys([table.name, *names]))
-    values = [value for _, value in statement.changes] if isinstance(statement, st.Update) else []
-    return names_of(_selected(table, values, statement), catalog)
+    return list(dict.fromkeys(_names_read(statement, table_of(statement.table, catalog), catalog)))
+
+
+@singledispatch
+def _names_read(statement: Write, table: Table, catalog: Catalog) -> list[str]:
+    raise TypeError(statement)
+
+
+@_names_read.register
+def _(statement: st.Insert, table: Table, catalog: Catalog) -> list[str]:
+    itself = statement.returning or (statement.conflict is not None and statement.conflict.changes)
+    return [*names_of(statement.rows, catalog), *([table.name] if itself else [])]
+
+
+@_names_read.register
+def _(statement: st.Update, table: Table, catalog: Catalog) -> list[str]:
+    return names_of(_selected(table, [value for _, value in statement.changes], statement), catalog)
+
+
+@_names_read.register
+def _(statement: st.Delete, table: Table, catalog: Catalog) -> list[str]:
+    return names_of(_selected(table, [], statement), catalog)
+
+
+@_names_read.register
+def _(statement: st.Merge, table: Table, catalog: Catalog) -> list[str]:
+    names = (name for select in selects_of(statement, table) for name in names_of(select, catalog))
+    return [table.name, *names]
 
 
 def effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
@@ -183,16 +202,21 @@ def returned(
     if not statement.returning:
         return None
     table = table_of(statement.table, catalog)
-    if isinstance(statement, st.Delete):
-        keys = list(table.keys)
-        rows = content.rows().join(pa.concat_tables([each.removed for each in effects]), keys, join_type="left semi")
-    else:
-        rows = pa.concat_tables([each.upserts for each in effects])
     alias = (None if isinstance(statement, st.Insert) else statement.alias) or table.name
-    shown = rows.select([name for name in table.schema.names if name != ROW_NUMBER])
+    shown = _changed_rows(statement, table, effects, content).select(
+        [name for name in table.schema.names if name != ROW_NUMBER]
+    )
     source = exp.Table(this=exp.to_identifier(alias, quoted=True))
     query = exp.Select(expressions=[item.copy() for item in statement.returning], from_=exp.From(this=source))
     return question_of(query, catalog, {alias: shown}).over(lambda _: shown)
+
+
+def _changed_rows(statement: Write, table: Table, effects: Iterable[Effect], content: Content) -> pa.Table:
+    """The rows that a statement has changed, as they are afterwards; the former rows for DELETE."""
+    if not isinstance(statement, st.Delete):
+        return pa.concat_tables([each.upserts for each in effects])
+    removed = pa.concat_tables([each.removed for each in effects])
+    return content.rows().join(removed, list(table.keys), join_type="left semi")
 
 
 def _selected(table: Table, values: list[exp.Expr], statement: st.Update | st.Delete) -> exp.Expr:

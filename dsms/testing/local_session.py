@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
-from typing import Any
-
-import pyarrow as pa
 
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Sampler, Waiting
-from dsms.introspection.explain_analyze import explain_analyze
-from dsms.introspection.explain_result import explain_result
-from dsms.introspection.show_tables import show
 from dsms.introspection.statistics import statistics_of
-from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
-from dsms.model.objects import Object, Query, Source, Stream, Table
+from dsms.model.objects import Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
-from dsms.model.topic_rules import TopicRules
-from dsms.physical.cost.estimate import Statistics
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
 from dsms.physical.lane import Output
-from dsms.registration.continuous import resolved_statement
-from dsms.registration.environment import FixedEnvironment
 from dsms.registration.join_orders import switched_to_next_order
-from dsms.registration.kinds.explain_result import ExplainResult
-from dsms.registration.kinds.insert_stream import InsertStream, check_empty
-from dsms.registration.kinds.replay import Replay
-from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
-from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.registration.replacement import retired
-from dsms.registration.statements import apply, kind_of_statement, parse
-from dsms.registration.table_targets import writable
 from dsms.runtime.epoch.dead_letters import NO_RECORD
 from dsms.runtime.lanes.revision import ready_next_plans
 from dsms.sql.binder.bind import plan_of
-from dsms.tables.one_time import answer
-from dsms.tables.promising.visits import promising_of
-from dsms.tables.question import as_shown, question_of
+from dsms.statements.registry import parse, resolved_statement, run
 from dsms.testing.changes import Change, relation_at
+from dsms.testing.local_context import Decide, LocalContext
 from dsms.testing.local_logs import Log, as_instant, as_records
 from dsms.testing.local_runtime import LocalRuntime
-from dsms.testing.local_tables import as_table, reached, written
+from dsms.testing.local_tables import Records, reached
 from operators.core.clock import Heartbeat
-from operators.core.delta import BEGINNING
 from operators.core.errors import InternalError, UserError
 from operators.python import register
 
@@ -87,9 +67,9 @@ class LocalSession:
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
-        results = []
+        results, context = [], LocalContext(self, self._change_catalog, self._append)
         for statement in parse(sql, Limits()):
-            results.append(self._statement(statement))
+            results.append(run(resolved_statement(statement, self.catalog), context))
             self._report_failures()
         return results
 
@@ -251,48 +231,22 @@ class LocalSession:
             )
         ]
 
-    def _statement(self, statement: st.Statement) -> StatementResult:
-        statement = resolved_statement(statement, self.catalog)
-        subject = kind_of_statement(statement).subject
-        if subject == "rows":
-            return self._on_rows(statement)
-        if subject == "runtime":
-            return self._control(statement)
-        if isinstance(statement, InsertStream):
-            table = writable(statement.insert.table, self.catalog)
-            check_empty(table, len(self.relation(table.name)))
+    def _change_catalog(self, decide: Decide) -> StatementResult:
+        """Changes the catalog, and runs its queries from now on. Returns the result of the change."""
         self._retire()
-        environment = _LocalEnvironment(self.runtime, self.reports)
-        self.catalog, result = apply(statement, self.catalog, environment)
+        self.catalog, result = decide(self.catalog)
         self.follow_catalog()
         self._advance_tables()
         return result
 
-    def _on_rows(self, statement: Any) -> StatementResult:
-        if isinstance(statement, Replay):
-            raise UserError("a LocalSession cannot replay dead letters", hint="push the corrected records")
-        if not isinstance(statement, st.Select):
-            return self._write(statement)
-        question, relation = question_of(statement.select, self.catalog), as_shown(self._rows, self.catalog)
-        if statement.preference is None:
-            columns, rows = answer(question.over(relation))
-            return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
-        promising = promising_of(statement.select, statement.preference, question, self.catalog)
-        (columns, rows), seen = promising.answered(relation, self.reached() - 1, answer)
-        return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))
-
-    def _control(self, statement: st.Statement) -> StatementResult:
-        if isinstance(statement, st.ShowEntities):
-            return show(statement, self.reports(), self.catalog)
-        if isinstance(statement, st.ExplainAnalyze):
-            return explain_analyze(statement, self.reports(), self.catalog)
-        if isinstance(statement, ExplainResult):
-            return explain_result(statement, (), self.catalog)
-        if isinstance(statement, ShowAlarms):
-            return shown_alarms(())
-        if isinstance(statement, ShowAudit):
-            raise UserError("a LocalSession keeps no audit log", hint="run the statement on a cluster")
-        raise UserError("a LocalSession has no executors", hint="run the statement on a cluster")
+    def _append(self, table: Table, records: Records, instant: int) -> None:
+        """Appends records of an instant to the log of a table; they are final at once."""
+        log = self.runtime.logs[table.source.id]
+        log.records.extend(records)
+        if records:
+            log.heartbeats.append(Heartbeat(len(log.records), instant + 1))
+        self._work()
+        self._advance_tables()
 
     def _retire(self) -> None:
         """Drops the former plans of replaced queries whose new plans have published results."""
@@ -320,21 +274,6 @@ class LocalSession:
         else:
             node = plan_of(readable.name, self.catalog)
             yield known.get(readable.id) or PlannedQuery(readable.id, readable.name, node)
-
-    def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
-        """Executes a statement at the greatest instant that any log has reached; its effect is final at once."""
-        instant = self.reached()
-        table, records, result = written(statement, self.catalog, self._rows, instant)
-        log = self.runtime.logs[table.source.id]
-        log.records.extend(records)
-        if records:
-            log.heartbeats.append(Heartbeat(len(log.records), instant + 1))
-        self._work()
-        self._advance_tables()
-        return result
-
-    def _rows(self, name: str) -> pa.Table:
-        return as_table(name, self.relation(name), self.catalog)
 
     def _advance_tables(self) -> None:
         """Advances the tables to the instant that the other logs have reached, so that tables hold back no frontier:
@@ -392,31 +331,3 @@ class LocalSession:
 
     def _log_of(self, name: str) -> Log:
         return self.runtime.logs[self._source(name).id]
-
-
-class _LocalEnvironment(FixedEnvironment):
-    """The environment of a session's statements, which knows its measurements and how far results are published."""
-
-    limits = Limits()
-    topic_rules = TopicRules()
-
-    def __init__(self, runtime: LocalRuntime, reports: Callable[[], list[Report]]) -> None:
-        super().__init__()
-        self._runtime, self._reports = runtime, reports
-
-    def statistics(self) -> Statistics:
-        return statistics_of(self._reports())
-
-    def instant_after(self, sources: Sequence[Source]) -> int | None:
-        """The least instant that is after all records read from the sources, and not below their frontiers."""
-        ids = {source.id for source in sources}
-        clocks = [at.clock for (source, _), at in self._runtime.positions() if source in ids]
-        instants = [at for clock in clocks for at in (clock.frontier, clock.high + 1) if at > BEGINNING + 1]
-        return max(instants, default=None)
-
-    def published(self, query: str) -> int | None:
-        frontier = self._runtime.frontier(query) if query in self._runtime.results else BEGINNING
-        return None if frontier == BEGINNING else frontier
-
-    def state_of(self, item: Object) -> str:
-        return ("paused" if item.paused else "running") if isinstance(item, Query) else "registered"

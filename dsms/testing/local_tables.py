@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -46,34 +46,39 @@ class _Content:
 
 
 def written(
-    statement: Write | Load, catalog: Catalog, relation: Relation, instant: int
+    statement: Write, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
     """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
     table = writable(statement.table, catalog)
     content = _Content(table, relation)
-    effects = list(_effects(statement, catalog, relation, content))
-    asked = returned(statement, catalog, effects, content) if isinstance(statement, Write) else None
+    read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
+    effects = effects_of(statement, catalog, _rows_over(read), content)
+    asked = returned(statement, catalog, effects, content)
     columns, rows = ((), ()) if asked is None else answer(asked)
-    records = [record for effect in effects for record in _records(effect, instant)]
-    verb = type(statement).__name__.upper() if isinstance(statement, Write) else "LOAD"
     message = counted(sum(effect.count for effect in effects), instant)
-    return table, records, StatementResult(verb, message, columns, rows)
+    return table, _records(effects, instant), StatementResult(type(statement).__name__.upper(), message, columns, rows)
 
 
-def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
-    table, by_statement = content.table, isinstance(statement, Write) and not isinstance(statement, st.Insert)
-    read = as_shown(relation, catalog, table if by_statement else None)
-
-    def rows(question: Question) -> pa.Table:
-        return evaluate(question.over(read))
-
-    if isinstance(statement, Write):
-        yield from effects_of(statement, catalog, rows, content)
-    else:
-        yield from insertions(table, batches_of(statement, table), catalog, rows, content)
+def loaded(
+    statement: Load, catalog: Catalog, relation: Relation, instant: int
+) -> tuple[Table, Records, StatementResult]:
+    """The same as `written`, for a statement that loads rows of a file or database."""
+    table = writable(statement.table, catalog)
+    rows, content = _rows_over(as_shown(relation, catalog)), _Content(table, relation)
+    effects = list(insertions(table, batches_of(statement, table), catalog, rows, content))
+    message = counted(sum(effect.count for effect in effects), instant)
+    return table, _records(effects, instant), StatementResult("LOAD", message)
 
 
-def _records(effect: Effect, instant: int) -> Records:
+def _rows_over(relation: Relation) -> Callable[[Question], pa.Table]:
+    return lambda question: evaluate(question.over(relation))
+
+
+def _records(effects: Iterable[Effect], instant: int) -> Records:
+    return [record for effect in effects for record in _records_of(effect, instant)]
+
+
+def _records_of(effect: Effect, instant: int) -> Records:
     gone = [{**row, INSTANT: instant, OPERATION: "-"} for row in effect.removed.to_pylist()]
     return gone + [
         {**row, INSTANT: instant, OPERATION: "+" if effect.inserts else "u"} for row in effect.upserts.to_pylist()

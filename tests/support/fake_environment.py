@@ -14,7 +14,7 @@ from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
 from dsms.physical.cost.estimate import Statistics
-from dsms.registration.statements import apply, parse
+from dsms.statements.registry import apply, parse
 from operators.core.errors import UserError
 
 

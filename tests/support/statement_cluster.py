@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.coordinator.watcher.object_states import States
@@ -140,9 +140,15 @@ class MemoryTables:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def run(self, statement: Any, principal: Principal, cancelled: threading.Event) -> StatementResult:
+    def select(self, statement: Any, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        return self.write(statement, principal)
+
+    def write(self, statement: Any, principal: Principal) -> StatementResult:
         self.ran.append(statement.sql)
         return StatementResult("SELECT", "0 rows")
+
+    load = write
+    run = select
 
     def send_heartbeats(self) -> None: ...
 
@@ -150,25 +156,27 @@ class MemoryTables:
 class StatementCluster:
     """A coordinator with one executor, which follows the catalog immediately, or stays at version `stuck_at`."""
 
-    def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self, sql: str = OBJECTS, halt_s: float = 30.0, control: Any = None, catalog: Catalog | None = None
+    ) -> None:
         self.log, self.tables = MemoryChangeLog(catalog), MemoryTables()
         self.topics, self.log_ends = MemoryTopics(), MemoryLogEnds()
         self.stuck_at: int | None = None
         #: The status of each query that the executor reports.
         self.lanes: dict[str, QueryStatus] = {}
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
-        self.context = StatementContext(
+        self.parts = ClusterParts(
             python=True,
             store=self.store,
             facts=self,
-            control=_NoControl(),
+            control=control,
             tables=self.tables,
             replays=self.tables,
             delete_topic=self.topics.delete,
             plans=CatalogFollowers(self.alive, stop_s=30.0, halt_s=halt_s),
             caller=ANYBODY,
         )
-        self.runner = StatementRunner(self.context)
+        self.runner = StatementRunner(self.parts)
         self.runner.execute(sql, ANYBODY)
 
     def execute(self, sql: str, caller: Caller = ANYBODY) -> list[StatementResult]:
@@ -250,8 +258,3 @@ class Background:
             self._results = self._call()
         except BaseException as error:  # noqa: BLE001 it is raised where the result is asked for
             self._error = error
-
-
-class _NoControl:
-    def answer(self, statement: Any) -> StatementResult:
-        return StatementResult("SHOW", "0 found")

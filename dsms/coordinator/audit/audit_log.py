@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -20,6 +20,7 @@ import structlog
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import Entry, InternalLog
 from connectors.kafka.log_appender import LogAppender
+from dsms.model.audit_entry import AuditEntry, Event
 from dsms.model.principal import Caller
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, decoded
@@ -33,25 +34,7 @@ _DAY_MS = 86_400_000
 AUDIT_TOPIC = {"cleanup.policy": "delete"}
 RETENTION = {"retention.ms": str(90 * _DAY_MS), "retention.bytes": "-1"}
 _LONGEST = 10_000
-Event = Literal["begun", "done", "failed", "refused"]
 log = structlog.get_logger()
-
-
-class AuditEntry(msgspec.Struct, frozen=True):
-    """An entry: the time `at` (epoch milliseconds), the name and the role of the caller's token (`who`, `role`), the id
-    of the call (`request`), what was requested (`what`) and what became of it (`event`, `outcome`, `seconds`). Secrets
-    in `what` and `outcome` are masked."""
-
-    at: int
-    who: str
-    role: str
-    request: str
-    event: Event
-    what: str
-    outcome: str = ""
-    seconds: float = 0.0
-    #: How many refused calls before this one have no entry of their own.
-    more: int = 0
 
 
 class Audit(Protocol):

@@ -12,8 +12,8 @@ from dsms.introspection.sample_records import COLUMNS
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Source, Stream
-from dsms.registration.environment import FixedEnvironment
-from dsms.registration.statements import apply, kind_of_statement, parse
+from dsms.registration.environment import Environment
+from dsms.statements.registry import apply, kind_of_statement, parse
 from operators.core.delta import MAX_SOURCES
 
 PREFIX = "dsms_"
@@ -52,7 +52,7 @@ def _made(cluster: str, fragments: int) -> dict[str, Object]:
             "TIMESTAMP LATENT TAGGED NONE IDLE AFTER 2 SECONDS"
         )
         for statement in parse(sql):
-            catalog, _ = apply(statement, catalog, FixedEnvironment("system"))
+            catalog, _ = apply(statement, catalog, Environment(state_of=lambda _: "system"))
     numbered = enumerate(catalog.objects.items(), 1)
     return {name: _placed(item, f"d{number}", fragments) for number, (name, item) in numbered}
 

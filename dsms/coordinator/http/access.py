@@ -90,5 +90,5 @@ def declared_role(endpoint: object) -> Role | None:
 
 def needed_for_call(method: str, endpoint: object) -> Role:
     """The role that a call needs: the role that the function of its route declares, otherwise the role of the method.
-    `check_roles` determines the roles that the statements of a script need."""
+    `Permitted` determines the roles that the statements of a script need."""
     return declared_role(endpoint) or ("reader" if method in ("GET", "HEAD", "OPTIONS") else "writer")

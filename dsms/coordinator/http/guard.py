@@ -18,13 +18,14 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dsms.coordinator.audit.audit_log import Audit, Event
+from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.http.access import Access, declared_role, needed_for_call
 from dsms.coordinator.http.call_rates import CallRates
 from dsms.coordinator.http.console_api import is_console
 from dsms.coordinator.http.errors import error_document, json_response
 from dsms.coordinator.oidc.signing_keys import PAUSE_S
 from dsms.coordinator.oidc.tokens import TokenRefused
+from dsms.model.audit_entry import Event
 from dsms.model.limits import Limits
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows

@@ -11,7 +11,7 @@ from dsms.coordinator.http.caller_services import caller_of
 from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.idempotency.calls import Answer, Call, IdempotentCalls
-from dsms.registration.statements import kind_of_statement, parse
+from dsms.statements.registry import kind_of_statement, parse
 from operators.core.errors import DsmsError, UserError
 
 IdempotencyKey = Annotated[
@@ -48,7 +48,7 @@ class StatementEffects:
         except UserError:
             changes = []
         self._reads = not changes
-        self._rows = any(kind.subject == "rows" for kind in changes)
+        self._records = any(kind.writes_records for kind in changes)
         self._version = 0
 
     def version(self) -> int:
@@ -58,7 +58,7 @@ class StatementEffects:
 
     def repeatable(self, version: int) -> bool:
         """Whether the script can run again without taking effect twice."""
-        return self._reads or (not self._rows and version == self._version)
+        return self._reads or (not self._records and version == self._version)
 
 
 def once_response(

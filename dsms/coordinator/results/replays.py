@@ -17,8 +17,9 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.model.principal import Principal
 from dsms.model.statement_result import StatementResult
-from dsms.registration.kinds.replay import DEAD_LETTER, Correction, Replay, bound_correction
+from dsms.model.statements import Replay
 from dsms.runtime.stages.intake import LATE
+from dsms.statements.dml.replay import DEAD_LETTER, Correction, bound_correction
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, UserError
 

@@ -30,7 +30,7 @@ from dsms.coordinator.results.result_access import Dependencies, ResultAccess
 from dsms.coordinator.service.cluster_facts import CoordinatorFacts
 from dsms.coordinator.service.object_documents import ObjectDocuments
 from dsms.coordinator.service.settings import CoordinatorSettings
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.statements.dropped_topics import LeftTopics
 from dsms.coordinator.statements.fragments_by_load import FragmentsByLoad
@@ -99,8 +99,6 @@ class Coordinator:
             self._catalog,
             self._facts.states,
             alarms=settings.alarms,
-            audit=self.audit,
-            decisions=partial(logged_decisions, settings.kafka, settings.cluster, settings.alarms),
         )
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
@@ -113,9 +111,9 @@ class Coordinator:
                 settings.alarms,
             )
         )
-        context = self._statement_context()
-        self._runner = StatementRunner(context)
-        self._watcher = ClusterWatcher(self._store, copies, self._duties(context))
+        parts = self._cluster_parts()
+        self._runner = StatementRunner(parts)
+        self._watcher = ClusterWatcher(self._store, copies, self._duties(parts))
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """Runs statements on behalf of a caller, in order. A failing statement raises; the statements before it stay in
@@ -184,7 +182,7 @@ class Coordinator:
         """Adds the rows of a file on the coordinator's machine to a table, at one instant."""
         item = object_named(self._catalog(), table)
         self._store.check()
-        return self._tables.load(item.name, path, form, caller.principal)
+        return self._tables.load_file(item.name, path, form, caller.principal)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
         """The latest dead letters of a source."""
@@ -221,8 +219,8 @@ class Coordinator:
         except Broken:
             return None
 
-    def _statement_context(self) -> StatementContext:
-        return StatementContext(
+    def _cluster_parts(self) -> ClusterParts:
+        return ClusterParts(
             store=self._store,
             facts=self._facts,
             control=self.control,
@@ -236,20 +234,21 @@ class Coordinator:
             topic_rules=self._settings.topic_rules,
             caller=ANYBODY,
             audit=self.audit,
+            decisions=partial(logged_decisions, self._settings.kafka, self._settings.cluster, self._settings.alarms),
         )
 
-    def _duties(self, context: StatementContext) -> tuple[Duty, ...]:
+    def _duties(self, parts: ClusterParts) -> tuple[Duty, ...]:
         return (
             lambda _: self._tables.try_send_heartbeats(),
-            partial(clean_up_replacements, context),
-            LeftTopics(context),
+            partial(clean_up_replacements, parts),
+            LeftTopics(parts),
             self._facts.progress.measure,
             self._cut_over(),
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest
             ).turn,
-            FragmentsByLoad(context, lambda: self._facts.progress.latest).turn,
-            OrdersByStatistics(context, self._facts.statistics).turn,
+            FragmentsByLoad(parts, lambda: self._facts.progress.latest).turn,
+            OrdersByStatistics(parts, self._facts.statistics).turn,
             *self._autoscaling(),
         )
 

@@ -5,35 +5,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal, Protocol, assert_never
+from typing import Any, Literal, Protocol
 
 import msgspec
 
-from dsms.coordinator.audit.audit_log import Audit, NoAudit
-from dsms.coordinator.audit.audit_rows import audit_rows
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
 from dsms.coordinator.statements.fragment_stories import Stories, StorySource, story_of
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
-from dsms.introspection.document_import import planned_import
 from dsms.introspection.entities import Kind, Report, belongs_to, readable_part
-from dsms.introspection.explain_analyze import explain_analyze
-from dsms.introspection.explain_result import Logged, explain_result
 from dsms.introspection.plan_documents import document, read_document, to_xml
-from dsms.introspection.show_tables import selected, show
-from dsms.model import statements as st
+from dsms.introspection.show_tables import selected
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
-from dsms.registration.kinds.explain_result import ExplainResult
-from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
-from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.scheduler.leases import ExecutorStatus
-from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
+from dsms.scheduler.tuning import Tuning, read_tuning
+from dsms.statements.document_import import planned_import
 from operators.core.alarms import Alarm, Alarms, merged
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
@@ -41,10 +33,6 @@ from operators.core.quoting import quoted_identifier, quoted_text
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
-#: Statements about running entities; they change nothing in the catalog.
-ControlStatement = (
-    st.ShowEntities | st.ExplainAnalyze | ExplainResult | st.ShowExecutors | st.AlterExecutor | ShowAlarms | ShowAudit
-)
 #: How many ids the message about an unknown id lists.
 _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
@@ -101,34 +89,8 @@ class ControlTables:
     principal: Principal = ANYBODY.principal
     #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
-    audit: Audit = field(default_factory=NoAudit, compare=False)
-    #: All logged decisions about adjustments while queries run, such as rates of shedding.
-    decisions: Callable[[], Iterable[Logged]] = tuple
     #: Held while the settings of an executor are read, changed and written back.
     _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
-
-    def answer(self, statement: ControlStatement, principal: Principal) -> StatementResult:
-        """Answers the statement, restricted to queries that `principal` may read. Carries out `ALTER EXECUTOR`."""
-        return replace(self, principal=principal)._answered(statement)
-
-    def _answered(self, statement: ControlStatement) -> StatementResult:
-        if isinstance(statement, st.ShowEntities):
-            return show(statement, self._reports(), self.catalog())
-        if isinstance(statement, st.ExplainAnalyze):
-            target = self.catalog().find(statement.name.text, statement.name.place)
-            return explain_analyze(statement, self._reports(), self.catalog(), self.states().size(target.id))
-        if isinstance(statement, ExplainResult):
-            return explain_result(statement, self.decisions(), self.catalog())
-        if isinstance(statement, st.AlterExecutor):
-            return self._altered(statement)
-        if isinstance(statement, ShowAlarms):
-            return shown_alarms(self.all_alarms())
-        if isinstance(statement, ShowAudit):
-            return audit_rows(self.audit.last(statement.limit))
-        if isinstance(statement, st.ShowExecutors):
-            executors = self._executors(None)
-            return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
-        assert_never(statement)
 
     def all_alarms(self) -> list[Alarm]:
         """The alarms of the coordinator and of the executors. A principal with restrictions sees none, since alarms
@@ -137,12 +99,6 @@ class ControlTables:
             return []
         noticed = [status.alarms for status in living_executors(self.cluster, self.alarms).values()]
         return merged([self.alarms.all(), *noticed])
-
-    def _altered(self, statement: st.AlterExecutor) -> StatementResult:
-        wanted = {clause.name: read_option(clause.name, clause.words[0]) for clause in statement.clauses}
-        self.set_executor(statement.name.text, wanted)
-        options = ", ".join(f"{name} = {value}" for name, value in wanted.items())
-        return StatementResult("ALTER", f'executor "{statement.name.text}" has {options} from the next batch on')
 
     def request_checkpoint(self) -> int:
         """Requests checkpoints of all fragments. Returns the number of the request, which executors report when they
@@ -165,7 +121,7 @@ class ControlTables:
             return self._queries(name)
         if kind == "executors":
             return self._executors(name)
-        return [msgspec.to_builtins(entity) for entity in selected(self._reports(), kind, name)]
+        return [msgspec.to_builtins(entity) for entity in selected(self.reports(), kind, name)]
 
     def entity(self, kind: AnyKind, id: str) -> Document:
         """The entity with an id. The ids of queries are their names, in upper or lower case. Raises UnknownName if it
@@ -217,7 +173,8 @@ class ControlTables:
         self.execute("\n;\n".join(planned.statements))
         return {"made": list(planned.created), "there": list(planned.existing)}
 
-    def _reports(self) -> list[Report]:
+    def reports(self) -> list[Report]:
+        """The last reports of executors about their fragments, without the queries that the principal may not read."""
         reports = last_reports(self.cluster, self.alarms)
         if not self.principal.restricted:
             return reports
@@ -230,7 +187,7 @@ class ControlTables:
         return alive[id]
 
     def _queries(self, name: str | None) -> list[Document]:
-        reports, states = self._reports(), self.states()
+        reports, states = self.reports(), self.states()
         readable = (query for query in self.catalog().queries() if self.principal.may_read(query.name))
         queries = [query for query in readable if name in (None, query.name)]
         return [_query_entity(query, states.of(query), reports) for query in queries]
@@ -244,28 +201,6 @@ class ControlTables:
             for executor, status in living_executors(self.cluster, self.alarms).items()
             if name is None or fragments & status.fragments.keys()
         ]
-
-
-_SHOWN = (
-    "id",
-    "state",
-    "fragments",
-    "batch records",
-    "policy",
-    "min",
-    "max",
-    "target s",
-    "state memory",
-    "in redis",
-    "on disk only",
-)
-
-
-def _row(executor: Document) -> tuple[object, ...]:
-    """An executor in the columns of SHOW EXECUTORS."""
-    bounds = [executor.get(name) for name in ("policy", *BATCHES, "state_memory", "redis_bytes", "disk_bytes")]
-    fragments = ", ".join(executor["fragments"])
-    return (executor["id"], executor["state"], fragments, executor["batch_records"], *bounds)
 
 
 _SINGULAR: dict[AnyKind, str] = {

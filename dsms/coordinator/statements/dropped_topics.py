@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Query, Table
@@ -36,14 +36,14 @@ def _topic_of(item: Query | Table) -> DroppedTopic:
     return DroppedTopic(item.topic, item.id, item.topic_id, linked=bool(item.shares or item.divided))
 
 
-def delete_dropped(context: StatementContext, topics: Collection[str]) -> None:
+def delete_dropped(parts: ClusterParts, topics: Collection[str]) -> None:
     """Deletes topics that the catalog lists as dropped. Waits first until no executor writes them any more, at most a
     few seconds. Raises DsmsError if Kafka or the catalog's log fails; the watcher then tries again."""
-    with context.deletions.claimed(topics) as mine:
-        context.plans.await_stopped(context.store.catalog.version)
-        for dropped in [entry for topic, entry in context.store.catalog.dropped_topics.items() if topic in mine]:
-            context.delete_topic(dropped)
-        context.store.change(lambda catalog: (catalog.without_dropped_topics(mine), None))
+    with parts.deletions.claimed(topics) as mine:
+        parts.plans.await_stopped(parts.store.catalog.version)
+        for dropped in [entry for topic, entry in parts.store.catalog.dropped_topics.items() if topic in mine]:
+            parts.delete_topic(dropped)
+        parts.store.change(lambda catalog: (catalog.without_dropped_topics(mine), None))
 
 
 @dataclass
@@ -51,12 +51,12 @@ class LeftTopics:
     """A duty of the watcher: deletes the topics that the drop of their object has left, because its coordinator ended
     or Kafka failed. It does so in a thread of its own, since it waits for executors and for statements that read."""
 
-    context: StatementContext
+    parts: ClusterParts
     _thread: threading.Thread | None = None
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Begins to delete the topics that are left, unless that is under way."""
-        left = self.context.deletions.free(self.context.store.catalog.dropped_topics)
+        left = self.parts.deletions.free(self.parts.store.catalog.dropped_topics)
         if left and not self.busy:
             self._thread = threading.Thread(target=self._delete, args=(left,), name="dropped-topics", daemon=True)
             self._thread.start()
@@ -68,7 +68,7 @@ class LeftTopics:
 
     def _delete(self, left: list[str]) -> None:
         try:
-            delete_dropped(self.context, left)
+            delete_dropped(self.parts, left)
             log.info("deleted topics of dropped objects", topics=left)
         except DsmsError as error:
             log.warning("topics of dropped objects will be deleted later", topics=left, reason=str(error))

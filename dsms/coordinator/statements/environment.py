@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import msgspec
@@ -11,10 +12,11 @@ import msgspec
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
 from dsms.model.limits import NO_LIMITS, Limits
-from dsms.model.objects import FirstOffsets, Object, Query, Source
+from dsms.model.objects import FirstOffsets, Query, Source
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import TopicRules
 from dsms.physical.cost.estimate import Statistics
+from dsms.registration.environment import Environment
 from operators.core.errors import ExternalError
 
 
@@ -93,93 +95,66 @@ class ClusterFacts(Protocol):
         ...
 
 
-class ClusterEnvironment:
-    """The environment of one statement. It creates topics on demand, if the principal may use them. `halted`: the
-    queries to be replaced no longer publish anything, so it is known up to which instant they have published."""
+def cluster_environment(
+    facts: ClusterFacts,
+    principal: Principal,
+    limits: Limits = NO_LIMITS,
+    topic_rules: TopicRules = TopicRules(),  # noqa: B008 frozen
+    *,
+    halted: bool = False,
+    dropped_topics: Collection[str] = (),
+) -> Environment:
+    """The environment of one statement. It creates topics on demand, if the principal may use them, and reads the
+    states of objects at most once. `halted`: the queries to be replaced no longer publish anything, so it is known up
+    to which instant they have published."""
+    topics, states = PermittedTopics(facts, principal, dropped_topics), cache(facts.states)
+    return Environment(
+        limits=limits,
+        topic_rules=topic_rules,
+        caller=principal,
+        utilization=facts.utilization,
+        statistics=facts.statistics,
+        source_topic=topics.source,
+        topic_id=facts.topics.topic_id,
+        topic_warnings=facts.topics.warnings,
+        result_topic=topics.result,
+        cluster_mark=facts.cluster_mark,
+        instant_after=facts.log_ends.instant_after,
+        earliest=facts.log_ends.earliest,
+        published=facts.log_ends.published if halted else lambda _: None,
+        state_of=lambda item: states().of(item),
+    )
 
-    def __init__(
-        self,
-        facts: ClusterFacts,
-        principal: Principal,
-        limits: Limits = NO_LIMITS,
-        topic_rules: TopicRules = TopicRules(),  # noqa: B008 frozen
-        *,
-        halted: bool = False,
-        dropped_topics: Collection[str] = (),
-    ) -> None:
-        self.limits, self.topic_rules = limits, topic_rules
-        self._facts, self._principal, self._halted = facts, principal, halted
-        self._dropped_topics = dropped_topics
 
-    def utilization(self) -> Mapping[str, float]:
-        """The fragments to which queries are assigned, with the last measured load of each."""
-        return self._facts.utilization()
+@dataclass(frozen=True)
+class PermittedTopics:
+    """Creates topics that a principal may use. Raises ExternalError while a topic of the name is being deleted."""
 
-    def statistics(self) -> Statistics:
-        """The last statistics that the executors measured."""
-        return self._facts.statistics()
+    facts: ClusterFacts
+    principal: Principal
+    #: The topics of dropped objects that are not deleted yet.
+    dropped_topics: Collection[str]
 
-    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition. Creates the topic if it does not exist and `partitions` is given, which
-        needs the right to write it. Raises ExternalError while the topic is being deleted."""
-        self._principal.check_write(name)
-        self._principal.check_read_topic(topic)
+    def source(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        """The first offset of each partition of a source's topic. Creates the topic if it does not exist and
+        `partitions` is given, which needs the right to write it."""
+        self.principal.check_write(name)
+        self.principal.check_read_topic(topic)
         if partitions is not None:
-            self._principal.check_write_topic(topic)
+            self.principal.check_write_topic(topic)
         self._check_not_dropped(topic)
-        start = self._facts.topics.make_source_topic(topic, partitions)
-        self._facts.topics.make_dead_letter_topic(name)
+        start = self.facts.topics.make_source_topic(topic, partitions)
+        self.facts.topics.make_dead_letter_topic(name)
         return start
 
-    def topic_id(self, topic: str) -> str | None:
-        """Kafka's id of an existing topic."""
-        return self._facts.topics.topic_id(topic)
-
-    def topic_warnings(self, topic: str) -> tuple[str, ...]:
-        """Warnings about records that a source over an existing topic may lose."""
-        return self._facts.topics.warnings(topic)
-
-    def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """Creates the topic and registers the schemas of a query's result; returns the query with them. Raises
-        ExternalError while the topic is being deleted."""
-        self._principal.check_write(query.name)
-        self._principal.check_write_topic(query.topic)
+    def result(self, query: Query, node: logical.Node) -> Query:
+        """Creates the topic and registers the schemas of a query's result; returns the query with them."""
+        self.principal.check_write(query.name)
+        self.principal.check_write_topic(query.topic)
         self._check_not_dropped(query.topic)
-        made = self._facts.topics.make_result_topic(query, node)
-        return msgspec.structs.replace(made, marked_by=self.cluster_mark())
-
-    def cluster_mark(self) -> str | None:
-        """The name of the cluster if all records of new results and tables get its mark; else None."""
-        return self._facts.cluster_mark()
-
-    def instant_after(self, sources: Sequence[Source]) -> int | None:
-        """An instant after all records that the sources have now; None if they have none."""
-        return self._facts.log_ends.instant_after(sources)
-
-    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
-        """The first offsets of the sources' topics, by the source's id and partition."""
-        return self._facts.log_ends.earliest(sources)
-
-    def published(self, query: str) -> int | None:
-        """The instant below which a halted query's results are published; None if queries are not halted."""
-        return self._facts.log_ends.published(query) if self._halted else None
-
-    def state_of(self, item: Object) -> str:
-        """The state of an object, for SHOW and DESCRIBE."""
-        return self._states.of(item)
-
-    def may_read(self, name: str) -> bool:
-        """Whether the principal may read the object of this name."""
-        return self._principal.may_read(name)
-
-    def check_read(self, name: str) -> None:
-        """Raises Forbidden unless the principal may read the object of this name."""
-        self._principal.check_read(name)
+        made = self.facts.topics.make_result_topic(query, node)
+        return msgspec.structs.replace(made, marked_by=self.facts.cluster_mark())
 
     def _check_not_dropped(self, topic: str) -> None:
-        if topic in self._dropped_topics:
+        if topic in self.dropped_topics:
             raise ExternalError(f'topic "{topic}" is being deleted', hint="try again")
-
-    @cached_property
-    def _states(self) -> States:
-        return self._facts.states()

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
-from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.query_replacement import alter_query
+from dsms.coordinator.statements.catalog_changes import apply_to_catalog
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.scheduler.leases import ExecutorStatus
+from dsms.statements.ddl.alter_query import AlterQuery
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
@@ -34,11 +35,11 @@ class FragmentsByLoad:
 
     def __init__(
         self,
-        context: StatementContext,
+        parts: ClusterParts,
         progress: Callable[[], Mapping[str, Progress]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._context, self._progress, self._clock = context, progress, clock
+        self._parts, self._progress, self._clock = parts, progress, clock
         #: The times since when queries have been falling behind, by id.
         self._since: dict[str, float] = {}
         self._not_before = 0.0
@@ -46,7 +47,7 @@ class FragmentsByLoad:
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Begins a change if one is due and none is under way."""
-        now, catalog = self._clock(), self._context.store.catalog
+        now, catalog = self._clock(), self._parts.store.catalog
         progress = self._progress()
         known = ((query, progress.get(query.id)) for query in _by_load(catalog))
         behind = {query.id: query for query, at in known if at is not None and at.falls_behind}
@@ -54,7 +55,7 @@ class FragmentsByLoad:
         if now < self._not_before or (self._changing is not None and self._changing.is_alive()):
             return
         for id, since in self._since.items():
-            count = wider(behind[id], catalog, min(len(alive), len(self._context.facts.utilization())))
+            count = wider(behind[id], catalog, min(len(alive), len(self._parts.facts.utilization())))
             if now - since >= BEHIND_S and count is not None:
                 self._begin(behind[id], count)
                 return
@@ -72,9 +73,9 @@ class FragmentsByLoad:
 
     def _change(self, query: Query, count: int) -> None:
         clauses = tuple(st.Clause("fragments", (word,), _HERE) for word in (str(count), "AUTO"))
-        statement = st.AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name}")
+        statement = AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name}")
         try:
-            result = alter_query(statement, self._context)
+            result = apply_to_catalog(statement, self._parts)
         except DsmsError as error:
             log.warning("a query that falls behind keeps its fragments", query=query.name, reason=str(error))
         else:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import JoinOrders, Query
@@ -96,11 +96,11 @@ class OrdersByStatistics:
 
     def __init__(
         self,
-        context: StatementContext,
+        parts: ClusterParts,
         statistics: Callable[[], Statistics],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._context, self._statistics, self._clock = context, statistics, clock
+        self._parts, self._statistics, self._clock = parts, statistics, clock
         self._looked_at = -CHECK_EVERY_S
         #: The queries seen so far, by id: a `_Reorderable`, or the query itself if its orders cannot change.
         self._known: dict[str, _Reorderable | Query] = {}
@@ -113,11 +113,11 @@ class OrdersByStatistics:
         self._follow(alive)
         if self._clock() - self._looked_at >= CHECK_EVERY_S:
             self._looked_at = self._clock()
-            self._look(self._context.store.catalog)
+            self._look(self._parts.store.catalog)
 
     def _follow(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Acts on the reports about next plans from executors that follow the current catalog."""
-        catalog = self._context.store.catalog
+        catalog = self._parts.store.catalog
         lanes = dict(_changing(alive, catalog.version))
         if not lanes:
             return
@@ -171,7 +171,7 @@ class OrdersByStatistics:
         """Makes a change, if there is one to make and no statement is being decided. Returns whether it was made."""
         if not any(decide(catalog)):
             return False
-        made = self._context.store.try_change(partial(_changed, decide))
+        made = self._parts.store.try_change(partial(_changed, decide))
         return made is not None and made.after is not catalog
 
 

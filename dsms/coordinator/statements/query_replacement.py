@@ -1,5 +1,5 @@
-"""Runs CREATE OR REPLACE and REPAIR on a cluster: halts queries, and replaces them when executors no longer publish
-their results.
+"""Runs statements that halt queries, such as CREATE OR REPLACE and REPAIR, on a cluster: halts the queries, and applies
+the statement when executors no longer publish their results.
 
 The statement waits without a lock. It sees what others changed meanwhile when it is applied again, to the catalog that
 is current then:
@@ -12,105 +12,102 @@ is current then:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
 
 from dsms.coordinator.catalog.catalog_store import Change
-from dsms.coordinator.statements.catalog_changes import change_catalog
-from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.replacements import BeingReplaced, Claim
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
-from dsms.registration.replacement import halted, replaced_by, resumed, retired
-from dsms.registration.statements import apply
+from dsms.registration.replacement import halted, resumed, retired
 from dsms.scheduler.leases import ExecutorStatus
+from dsms.statements.registry import apply, kind_of_statement
+from dsms.statements.statement_kind import Halt
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 log = structlog.get_logger()
-#: Statements after which other lanes (dataflows with their own source positions) publish the results of a query.
-Replacing = st.ReplaceQuery | st.RepairQuery | st.AlterQuery
+#: Returns the queries that a statement halts.
+Halts = Callable[[Any, Catalog], Halt]
 
 
-def replace_query(statement: Replacing, context: StatementContext) -> StatementResult:
-    """Replaces a query and the queries that read it, or creates the query if it does not exist. Waits for queries that
-    another statement is replacing, as long as for executors; raises BeingReplaced after that."""
-    deadline = time.monotonic() + context.plans.halt_s
+def replace_query(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
+    """Applies a statement once the queries that it halts publish nothing more; if there are none, at once. Waits for
+    queries that another statement is replacing, as long as for executors; raises BeingReplaced after that."""
+    deadline = time.monotonic() + parts.plans.halt_s
     while True:
         try:
-            return _replaced_or_resumed(statement, context)
+            return _replaced_or_resumed(statement, halts, parts)
         except BeingReplaced as error:
-            if not context.replacements.await_release(error.query_id, deadline - time.monotonic()):
+            if not parts.replacements.await_release(error.query_id, deadline - time.monotonic()):
                 raise
 
 
-def alter_query(statement: st.AlterQuery, context: StatementContext) -> StatementResult:
-    """Changes the options of a query. To change its fragments, halts it first; other options take effect at once."""
-    if any(clause.name == "fragments" for clause in statement.clauses):
-        return replace_query(statement, context)
-    return change_catalog(statement, context)
-
-
-def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> StatementResult:
-    claim = Claim(context.replacements)
+def _replaced_or_resumed(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
+    claim = Claim(parts.replacements)
     try:
-        return _replaced(statement, context, claim)
+        return _replaced(statement, halts, parts, claim)
     except BaseException:
-        _resume(context, claim)
+        _resume(parts, claim)
         raise
     finally:
         claim.release()
 
 
-def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> StatementResult:
-    decide = partial(_decide, statement, context, claim)
-    change: Change[StatementResult | None] = context.change(decide)
+def _replaced(statement: st.Statement, halts: Halts, parts: ClusterParts, claim: Claim) -> StatementResult:
+    decide = partial(_decide, statement, halts, parts, claim)
+    change: Change[StatementResult | None] = parts.change(decide)
     while change.answer is None:
-        leaving = claim.of(change.after) if isinstance(statement, st.AlterQuery) else []
+        leaving = claim.of(change.after) if halts(statement, change.after).moves else []
         fragments = {name for query in leaving for name in query.fragments}
-        if not context.plans.await_halted(change.after.version, fragments):
+        if not parts.plans.await_halted(change.after.version, fragments):
             raise ExternalError("the executors did not halt the query in time", hint="try again")
-        change = context.change(decide)
+        change = parts.change(decide)
     return change.answer
 
 
 def _decide(
-    statement: Replacing, context: StatementContext, claim: Claim, catalog: Catalog
+    statement: st.Statement, halts: Halts, parts: ClusterParts, claim: Claim, catalog: Catalog
 ) -> tuple[Catalog, StatementResult | None]:
     """The catalog with the query replaced, and the answer; or, with None as the answer, the catalog with halted queries
     to wait for."""
-    targets = replaced_by(statement, catalog)
+    targets = halts(statement, catalog).queries
     if claim.ids:
         _check_still_there(statement, targets, claim)
     running = [query for query in targets if query.id not in claim.ids]
     if claim.ids and not running:
-        return apply(statement, catalog, context.environment(halted=True))
-    after, result = apply(statement, catalog, context.environment())  # raises errors before anything is halted
+        return apply(statement, catalog, parts.environment(halted=True))
+    after, result = apply(statement, catalog, parts.environment())  # raises errors before anything is halted
     if not targets or after.version == catalog.version:
         return after, result
     claim.extend(running)
     return halted(catalog, running), None
 
 
-def _check_still_there(statement: Replacing, targets: list[Query], claim: Claim) -> None:
+def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim: Claim) -> None:
     """Raises UserError if the query was dropped meanwhile. A new object under its name is another one: it was not
     halted."""
     if not targets or targets[0].id not in claim.ids:
-        hint = "nothing was replaced; create it again if you need it"
-        raise UserError(f'"{statement.name.text}" was dropped while it was being replaced', hint=hint)
+        hint, name = (
+            "nothing was replaced; create it again if you need it",
+            kind_of_statement(statement).changed_name(statement),
+        )
+        raise UserError(f'"{"" if name is None else name.text}" was dropped while it was being replaced', hint=hint)
 
 
-def _resume(context: StatementContext, claim: Claim) -> None:
+def _resume(parts: ClusterParts, claim: Claim) -> None:
     """Resumes the halted queries of a failed replacement unchanged. If that cannot be written now, the watcher does it
     later."""
     if not claim.ids:
         return
     try:
-        context.store.change(partial(_without_halts, claim))
+        parts.store.change(partial(_without_halts, claim))
     except DsmsError as error:
         log.warning("halted queries will be resumed later", reason=str(error))
 
@@ -119,21 +116,21 @@ def _without_halts(claim: Claim, catalog: Catalog) -> tuple[Catalog, None]:
     return _with_changed(catalog, [query for query in resumed(catalog) if query.id in claim.ids]), None
 
 
-def clean_up_replacements(context: StatementContext, executors: Mapping[str, ExecutorStatus]) -> None:
+def clean_up_replacements(parts: ClusterParts, executors: Mapping[str, ExecutorStatus]) -> None:
     """A duty of the watcher: resumes queries that a replacement left halted because its coordinator ended or could not
     write, and removes former versions of queries on which nothing depends any more."""
     published = {query: lane.frontier for status in executors.values() for query, lane in status.lanes.items()}
-    decide = partial(_cleaned, context, published)
-    cleaned, _ = decide(context.store.catalog)
-    if cleaned is not context.store.catalog:
-        context.store.try_change(decide)
+    decide = partial(_cleaned, parts, published)
+    cleaned, _ = decide(parts.store.catalog)
+    if cleaned is not parts.store.catalog:
+        parts.store.try_change(decide)
 
 
-def _cleaned(context: StatementContext, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
+def _cleaned(parts: ClusterParts, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
     left_halted = {query.id: query for query in resumed(catalog)}
     retiring = {query.id: msgspec.structs.replace(query, halted=False) for query in retired(catalog, published)}
     changed = {**left_halted, **retiring}
-    claimed = context.replacements.ids
+    claimed = parts.replacements.ids
     return _with_changed(catalog, [query for id, query in changed.items() if id not in claimed]), None
 
 

@@ -1,115 +1,103 @@
-"""Runs statements, each by the function for its kind."""
+"""Runs scripts of statements, if the caller may run them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.catalog.system_objects import refuse_reserved
-from dsms.coordinator.statements.catalog_changes import (
-    change_catalog,
-    drop,
-    insert_stream,
-    pause_or_resume,
-    read_catalog,
-    skip_record,
-)
-from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.other_statements import answer_control, replay, run_on_rows
-from dsms.coordinator.statements.query_replacement import alter_query, replace_query
+from dsms.coordinator.statements.cluster_context import ClusterContext
+from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model import statements as st
+from dsms.model.catalog import Catalog
 from dsms.model.principal import Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import named_registries, named_secrets
-from dsms.registration.continuous import resolved_statement
-from dsms.registration.kinds.drop import Drop
-from dsms.registration.kinds.insert_stream import InsertStream
-from dsms.registration.kinds.pause import SetPaused
-from dsms.registration.kinds.replay import Replay
-from dsms.registration.kinds.skip_record import SkipRecord
-from dsms.registration.statement_kind import StatementKind
-from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
-
-#: Runs one statement and returns its result. If it raises, it has done nothing, or everything that is to be kept.
-Run = Callable[[Any, StatementContext], StatementResult]
-
-#: Statements with a function of their own: they write records, or they change the catalog and touch rows or wait until
-#: executors follow the change.
-_OWN: Mapping[type[st.Statement], Run] = {
-    SetPaused: pause_or_resume,
-    Drop: drop,
-    InsertStream: insert_stream,
-    Replay: replay,
-    SkipRecord: skip_record,
-    st.ReplaceQuery: replace_query,
-    st.RepairQuery: replace_query,
-    st.AlterQuery: alter_query,
-}
+from dsms.statements.registry import kind_of_statement, parse, resolved_statement, run
 
 
-def _runner(kind: StatementKind) -> Run:
-    of_catalog: Run = read_catalog if kind.reads_only else change_catalog
-    usual: Mapping[str, Run] = {"rows": run_on_rows, "runtime": answer_control}
-    return _OWN.get(kind.statement) or usual.get(kind.subject, of_catalog)
+@dataclass(frozen=True)
+class Permitted:
+    """A statement that a role permits: as it is `written`, and as it is to be run (`meant`) with a catalog.
+
+    A script is refused as a whole if the role does not permit one of its statements as it is meant before the script
+    begins. A statement before it, or another client, may change what it means: after CREATE STREAM S, a SELECT FROM S
+    is no longer a read but creates a query. Therefore what is run is `at` the catalog of its turn: resolved and checked
+    again if the catalog is another one.
+    """
+
+    number: int
+    written: st.Statement
+    meant: st.Statement
+    catalog: Catalog
+    role: Role
+
+    @classmethod
+    def of(cls, number: int, statement: st.Statement, catalog: Catalog, role: Role) -> Permitted:
+        """Statement `number` of a script. Raises Forbidden if it needs a higher role. Only administrators may name a
+        secret, since a statement that names a secret determines where it is sent."""
+        with readable_sqlglot_errors():
+            meant = resolved_statement(statement, catalog)
+        needed = "administrator" if named_secrets(meant) else kind_of_statement(meant).role
+        if not allows(role, needed):
+            raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
+        return cls(number, statement, meant, catalog, role)
+
+    def at(self, catalog: Catalog) -> Permitted:
+        """The statement as it is meant with a catalog. Raises Forbidden if it needs a higher role with it."""
+        return self if catalog is self.catalog else Permitted.of(self.number, self.written, catalog, self.role)
 
 
-#: The function that runs each kind of statement.
-RUNNERS: Mapping[type[st.Statement], Run] = {kind.statement: _runner(kind) for kind in STATEMENTS}
+def permitted(statements: Iterable[st.Statement], catalog: Catalog, role: Role) -> list[Permitted]:
+    """The statements of a script. Raises Forbidden for the first one that needs a higher role."""
+    return [Permitted.of(number, statement, catalog, role) for number, statement in enumerate(statements, 1)]
 
 
 class StatementRunner:
     """Runs scripts, each in order. Scripts of several clients run concurrently; the next statement of any client sees
     what a statement has changed."""
 
-    def __init__(self, context: StatementContext) -> None:
-        self._context = context
+    def __init__(self, parts: ClusterParts) -> None:
+        self._parts = parts
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """Runs the statements in order and returns their results. A failing statement raises; the statements before it
         stay in effect. If one needs a higher role, none is run. When `cancelled` is set, nobody waits for the results
         any more, and a SELECT fails."""
-        statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
+        statements = parse(sql, self._parts.limits)
+        script = permitted(statements, self._parts.store.catalog, caller.principal.role)
+        parts = self._parts.by(caller, cancelled)
+        return [_run(statement, parts) for statement in script]
+
+
+def _run(statement: Permitted, parts: ClusterParts) -> StatementResult:
+    written = statement.written
+    changes = not kind_of_statement(written).reads_only
+    with audited(parts.audit, parts.caller, str(getattr(written, "sql", "")), changes=changes):
+        meant = statement.at(parts.store.catalog).meant
         with readable_sqlglot_errors():
-            check_roles((resolved_statement(statement, catalog) for statement in statements), caller.principal.role)
-        context = self._context.by(caller, cancelled)
-        return [_run(statement, context) for statement in statements]
+            _check(meant, parts)
+            return run(meant, ClusterContext(parts))
 
 
-def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
-    changes = not kind_of_statement(statement).reads_only
-    with audited(context.audit, context.caller, str(getattr(statement, "sql", "")), changes=changes):
-        return _carried_out(statement, context)
+def _check(statement: st.Statement, parts: ClusterParts) -> None:
+    """Raises Forbidden or SqlError for a statement that the caller may not run, whatever the caller's role."""
+    principal = parts.caller.principal
+    check_named(statement, principal)
+    check_code(statement, parts)
+    for url in named_registries(statement):
+        parts.registry_hosts.check(url, principal.role)
+    refuse_reserved(statement, parts.store.catalog)
 
 
-def _carried_out(statement: st.Statement, context: StatementContext) -> StatementResult:
-    with readable_sqlglot_errors():
-        statement, principal = resolved_statement(statement, context.store.catalog), context.caller.principal
-        check_roles([statement], principal.role)  # its meaning may have changed since the script began
-        check_named(statement, principal)
-        check_code(statement, context)
-        for url in named_registries(statement):
-            context.registry_hosts.check(url, principal.role)
-        refuse_reserved(statement, context.store.catalog)
-        return RUNNERS[type(statement)](statement, context)
-
-
-def check_roles(statements: Iterable[st.Statement], role: Role) -> None:
-    """Raises Forbidden for the first statement that needs a higher role. Only administrators may name a secret, since a
-    statement that names a secret determines where it is sent."""
-    for number, statement in enumerate(statements, 1):
-        needed = "administrator" if named_secrets(statement) else kind_of_statement(statement).role
-        if not allows(role, needed):
-            raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
-
-
-def check_code(statement: st.Statement, context: StatementContext) -> None:
+def check_code(statement: st.Statement, parts: ClusterParts) -> None:
     """Raises Forbidden for a statement that deploys Python code, unless the coordinator was started with permission for
     it. Code that was deployed before still runs."""
-    if kind_of_statement(statement).deploys_code and not context.python:
+    if kind_of_statement(statement).deploys_code and not parts.python:
         hint = (
             "an administrator allows it by starting the coordinator with --python (DSMS_PYTHON=true; dsms up --python)"
         )

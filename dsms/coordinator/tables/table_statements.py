@@ -27,10 +27,10 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Table
 from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
-from dsms.model.statements import Load, LoadDatabase, LoadFile
+from dsms.model.statements import Load
 from dsms.physical.parts.links import link_topics
-from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
+from dsms.statements.dml.insert_stream import check_empty
 from dsms.tables.effect import counted
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.promising.visits import Coverage, Promising, promising_of
@@ -74,29 +74,30 @@ class TableStatements:
         self._version = -1
         self._joined_partitions: set[Partition] = set()
 
-    def run(
-        self, statement: st.Select | Write | Load, principal: Principal, cancelled: threading.Event
-    ) -> StatementResult:
-        """Runs a statement and returns its result. A statement that fails has changed nothing. A SELECT fails once it
-        is cancelled."""
-        if isinstance(statement, st.Select):
-            return self._select(statement, principal, cancelled)
-        with self._running:
-            catalog = self._catalog()
-            table = writable(statement.table, catalog)
-            principal.check_write_topic(table.topic)
-            if isinstance(statement, LoadFile | LoadDatabase):
-                return self._load(table, batches_of(self._loads.checked(statement), table), catalog)
+    def write(self, statement: Write, principal: Principal) -> StatementResult:
+        """Runs a statement that writes rows. If it fails, it has changed nothing."""
+        with self._writing(statement.table, principal) as (table, catalog):
             return self._write(statement, table, catalog, principal)
 
-    def load(self, name: str, path: Path, form: str, principal: Principal) -> StatementResult:
+    def load(self, statement: Load, principal: Principal) -> StatementResult:
+        """Adds the rows of a file or database of the statement. If it fails, it has changed nothing."""
+        with self._writing(statement.table, principal) as (table, catalog):
+            return self._load(table, batches_of(self._loads.checked(statement), table), catalog)
+
+    def load_file(self, name: str, path: Path, form: str, principal: Principal) -> StatementResult:
         """Adds the rows of a file that was sent to the coordinator."""
         clause = st.Clause("format", (form,), st.Place())
+        with self._writing(st.Name(name), principal) as (table, catalog):
+            return self._load(table, rows_of_file(path, table, (clause,)), catalog)
+
+    @contextmanager
+    def _writing(self, name: st.Name, principal: Principal) -> Iterator[tuple[Table, Catalog]]:
+        """The table of a name, and the catalog; inside the block, no other statement writes a table."""
         with self._running:
             catalog = self._catalog()
-            table = writable(st.Name(name), catalog)
+            table = writable(name, catalog)
             principal.check_write_topic(table.topic)
-            return self._load(table, rows_of_file(path, table, (clause,)), catalog)
+            yield table, catalog
 
     def relation(self, name: str, at: int | None, most: int) -> RelationRows:
         """The relation of one object at an instant, with at most `most` of its rows."""
@@ -177,7 +178,8 @@ class TableStatements:
         verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
         return StatementResult(verb, counted(count, instant), reply.columns, rows, name=table.name)
 
-    def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
+    def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        """Runs a SELECT, which fails once it is cancelled."""
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(self._asked, statement, principal), budget)
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()

@@ -28,9 +28,9 @@ def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.St
 
     Raises SqlError with the line and column in the script, also for a statement that exceeds a limit.
 
-    >>> from dsms.sql.parser.admin import repair
-    >>> parse("REPAIR QUERY q", {("REPAIR", "QUERY"): repair})
-    [RepairQuery(name=Name(text='q', place=Place(line=1, column=14)), sql='REPAIR QUERY q')]
+    >>> from dsms.sql.parser.loads import copy
+    >>> [statement.path for statement in parse("COPY t FROM 'rows.csv'", {("COPY",): copy})]
+    ['rows.csv']
     """
     check_script(script, limits)
     try:

@@ -16,11 +16,12 @@ from dsms.coordinator.http.api import ROUTERS, create_app, routes_of
 from dsms.coordinator.http.guard import RouteRoles
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from dsms.coordinator.statements.statement_runner import check_roles
+from dsms.coordinator.statements.statement_runner import permitted
+from dsms.model.catalog import Catalog
 from dsms.model.principal import Forbidden
 from dsms.model.roles import ROLES, Role
 from dsms.model.tokens import new_token
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from operators.core.errors import ConfigError, InternalError
 from tests.support.fake_service import FakeService
 
@@ -132,10 +133,10 @@ def test_a_role_that_a_route_declares_holds_for_it_alone() -> None:
 def test_a_statement_needs_its_role(statements: list[str], least: Role) -> None:
     for statement in statements:
         for role in ROLES[ROLES.index(least) :]:
-            check_roles(parse(f"{statement}; SHOW QUERIES"), role)
+            permitted(parse(f"{statement}; SHOW QUERIES"), Catalog(), role)
         for role in ROLES[: ROLES.index(least)]:
             with pytest.raises(Forbidden, match=f"statement 2 needs the role {least}, the token has {role}"):
-                check_roles(parse(f"SHOW QUERIES; {statement}"), role)
+                permitted(parse(f"SHOW QUERIES; {statement}"), Catalog(), role)
 
 
 def test_the_command_makes_what_the_coordinator_reads(tmp_path) -> None:
@@ -184,8 +185,8 @@ def test_a_wrong_file_of_tokens_is_refused(tmp_path, text: str) -> None:
 @pytest.mark.parametrize("begin", ["REGISTER SOURCE s (a INT) FROM t", "CREATE STREAM s (a INT)"])
 def test_only_administrators_name_secrets(begin: str) -> None:
     """A statement with a secret determines where the secret is sent."""
-    check_roles(parse(f"{begin} REGISTRY 'http://me@host'"), "writer")
+    permitted(parse(f"{begin} REGISTRY 'http://me@host'"), Catalog(), "writer")
     naming = parse(f"{begin} REGISTRY 'http://me:${{secret:p}}@host'")
-    check_roles(naming, "administrator")
+    permitted(naming, Catalog(), "administrator")
     with pytest.raises(Forbidden, match="administrator"):
-        check_roles(naming, "writer")
+        permitted(naming, Catalog(), "writer")

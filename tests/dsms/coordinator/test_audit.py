@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from dsms.coordinator.audit.audit_log import AuditEntry, Event, audited
+from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.audit_entry import AuditEntry, Event
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
 from dsms.model.tokens import new_token
-from dsms.registration.kinds.show_audit import ShowAudit
-from dsms.registration.statements import kind_of_statement, parse
+from dsms.statements.registry import kind_of_statement, parse
+from dsms.statements.show.audit import ShowAudit
 from operators.core.errors import ExternalError, SqlError, UserError
 from operators.core.masking import masked
 from tests.support.fake_service import FakeService

@@ -22,7 +22,7 @@ def cluster() -> StatementCluster:
 
 def take_turns(cluster: StatementCluster) -> None:
     """Runs the duty until no topic is left."""
-    duty = LeftTopics(cluster.context)
+    duty = LeftTopics(cluster.parts)
 
     def none_left() -> bool:
         duty(cluster.alive())
@@ -54,9 +54,9 @@ def test_a_drop_while_kafka_deletes_nothing_succeeds_and_the_topic_is_deleted_la
 
 
 def test_the_duty_leaves_a_topic_to_the_drop_that_deletes_it(cluster: StatementCluster) -> None:
-    duty = LeftTopics(cluster.context)
+    duty = LeftTopics(cluster.parts)
     with cluster.waiting_for_executors("DROP QUERY q") as drop:
-        assert wait_until(lambda: cluster.context.deletions.free(["dsms.q"]) == [], 10)
+        assert wait_until(lambda: cluster.parts.deletions.free(["dsms.q"]) == [], 10)
         duty(cluster.alive())
         assert not duty.busy
     drop.result()

@@ -37,7 +37,7 @@ class Duty:
 
     def __init__(self) -> None:
         self.cluster, self.now, self.progress = FourFragments(OBJECTS, halt_s=0.5), 0.0, dict[str, Progress]()
-        self.duty = FragmentsByLoad(self.cluster.context, lambda: self.progress, lambda: self.now)
+        self.duty = FragmentsByLoad(self.cluster.parts, lambda: self.progress, lambda: self.now)
 
     def turn(self, seconds: float, state: Progress, alive: Mapping[str, ExecutorStatus] = ALIVE) -> int:
         """Runs a turn some seconds later, with all queries in the given state; returns how many fragments run q

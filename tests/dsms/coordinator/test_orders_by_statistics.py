@@ -56,7 +56,7 @@ class Duty:
         #: By how many versions of the catalog the executors are behind.
         self.behind = 0
         self.cluster.execute("ALTER QUERY fixed SET (join_order = FIXED)")
-        self.duty = OrdersByStatistics(self.cluster.context, lambda: self.statistics, lambda: self.now)
+        self.duty = OrdersByStatistics(self.cluster.parts, lambda: self.statistics, lambda: self.now)
 
     def look(self, seconds: float, *lanes: QueryStatus) -> list[Query]:
         """Runs a turn every CHECK_EVERY_S for some seconds, while `q` has a status; returns q, alike, fixed and

@@ -62,7 +62,7 @@ def test_a_query_is_replaced_by_one_statement_after_the_other(cluster: Statement
 def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
     cluster = StatementCluster(halt_s=0.05)
     before = cluster.store.catalog
-    cluster.context.replacements.claim([cluster.query("q")])
+    cluster.parts.replacements.claim([cluster.query("q")])
     with pytest.raises(BeingReplaced, match='query "q" is being replaced; try again'):
         cluster.execute(REPLACE_QUERY)
     assert cluster.store.catalog is before
@@ -162,14 +162,14 @@ def test_a_change_that_is_refused_halts_nothing(cluster: StatementCluster) -> No
 
 def test_queries_that_were_left_halted_go_on_later(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors(REPLACE_QUERY) as replacement:
-        clean_up_replacements(cluster.context, cluster.alive())
+        clean_up_replacements(cluster.parts, cluster.alive())
         assert halted(cluster.store.catalog) == {"q"}
         cluster.log.away = True
     with pytest.raises(ExternalError, match="kafka is away"):
         replacement.result()
     assert halted(cluster.store.catalog) == {"q"}
     cluster.log.away = False
-    clean_up_replacements(cluster.context, {})
+    clean_up_replacements(cluster.parts, {})
     assert halted(cluster.store.catalog) == set() and cluster.query("q").select.endswith("v > 1")
 
 

@@ -20,8 +20,8 @@ from dsms.model.principal import ANYBODY, AccessRules, Caller, Forbidden, NamePa
 from dsms.model.roles import Role
 from dsms.model.statements import Name
 from dsms.model.tokens import new_token
-from dsms.registration.statements import STATEMENTS
 from dsms.registration.table_targets import table_of
+from dsms.statements.registry import STATEMENTS
 from dsms.testing import LocalSession
 from operators.core.errors import ConfigError, DsmsError, InternalError, SqlError
 from tests.dsms.introspection.test_control import ControlService

@@ -17,7 +17,7 @@ from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.limits import Limits
 from dsms.model.roles import ROLES, Role
-from dsms.registration.statements import STATEMENTS
+from dsms.statements.registry import STATEMENTS
 from tests.support.fake_service import FakeService
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"

@@ -9,12 +9,15 @@ from dataclasses import replace
 import pytest
 
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
-from dsms.coordinator.statements.statement_runner import RUNNERS, StatementRunner
+from dsms.coordinator.statements.statement_runner import Permitted, StatementRunner
 from dsms.model import statements as st
+from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from dsms.scheduler.leases import QueryStatus
+from dsms.statements.registry import STATEMENTS, parse
 from operators.core.errors import ExternalError, SqlError, UserError
+from tests.support.fake_environment import apply_all
 from tests.support.statement_cluster import StatementCluster
 
 
@@ -31,8 +34,20 @@ def statement_classes() -> Iterator[type[st.Statement]]:
             yield written
 
 
-def test_every_statement_is_run_by_one_function() -> None:
-    assert set(RUNNERS) == set(statement_classes())
+def test_every_statement_has_a_kind_that_runs_it() -> None:
+    assert {kind.statement for kind in STATEMENTS} == set(statement_classes())
+    by_nothing = {kind.statement for kind in STATEMENTS if kind.apply is None and kind.answer is None}
+    assert by_nothing == {st.IfNotExists}, "which always means another statement"
+
+
+def test_the_role_is_checked_again_when_a_statement_before_it_changes_what_a_statement_means() -> None:
+    (written,) = parse("SELECT k FROM Later")
+    before, after = Catalog(), apply_all("CREATE STREAM Later (k INT) SOURCE 't'")[0]
+    read = Permitted.of(2, written, before, "reader")
+    assert read.meant is written and read.at(before) is read
+    with pytest.raises(Forbidden, match="statement 2 needs the role writer, the token has reader"):
+        read.at(after)
+    assert isinstance(Permitted.of(2, written, before, "writer").at(after).meant, st.ContinuousQuery)
 
 
 def test_a_failing_statement_leaves_those_before_it_done(cluster: StatementCluster) -> None:
@@ -91,10 +106,10 @@ def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> 
 )
 def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementCluster, sql: str) -> None:
     """Otherwise code is refused even from administrators, and in clusters without tokens."""
-    without = StatementRunner(replace(cluster.context, python=False))
+    without = StatementRunner(replace(cluster.parts, python=False))
     with pytest.raises(Forbidden, match="accepts no functions or aggregates in Python.*--python"):
         without.execute(f"CREATE QUERY a AS SELECT k FROM R(S); {sql}", ANYBODY)
-    runner = StatementRunner(cluster.context)
+    runner = StatementRunner(cluster.parts)
     try:
         runner.execute(sql, ANYBODY)
     except SqlError as error:  # the code is examined; its other errors do not matter here
@@ -103,7 +118,7 @@ def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementClus
 
 @pytest.mark.parametrize("begin", ["REGISTER SOURCE {} (a INT) FROM t", "CREATE STREAM {} (a INT)"])
 def test_a_writer_names_only_registries_that_are_allowed(cluster: StatementCluster, begin: str) -> None:
-    runner = StatementRunner(replace(cluster.context, registry_hosts=RegistryHosts.of("registry:8081")))
+    runner = StatementRunner(replace(cluster.parts, registry_hosts=RegistryHosts.of("registry:8081")))
     writer = Caller(Principal("ann", "writer"))
     with pytest.raises(Forbidden, match='may not name "evil:80"; allowed: registry:8081'):
         runner.execute(f"{begin.format('x')} FORMAT AVRO REGISTRY 'http://registry:8081@evil'", writer)

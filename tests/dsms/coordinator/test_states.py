@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import pytest
 
 from dsms.coordinator.catalog.system_objects import with_system_objects
-from dsms.coordinator.statements.environment import ClusterEnvironment
+from dsms.coordinator.statements.environment import cluster_environment
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
 from dsms.model.principal import ANYBODY
-from dsms.registration.statements import apply, parse
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.statements.registry import apply, parse
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import apply_all
+from tests.support.statement_cluster import StatementCluster
 
 CATALOG = apply_all("""REGISTER SOURCE T (k INT, v VARCHAR) FROM t; REGISTER SOURCE U (k INT) FROM t;
     CREATE STREAM S OVER T KEY k; CREATE QUERY A AS SELECT k, v FROM S; CREATE QUERY B AS SELECT v FROM S;
@@ -36,9 +36,6 @@ ADDED_LATER = "partitions were added and are not read yet"
 class Cluster:
     """Counts how often the status of executors is read. None represents an unreachable Redis."""
 
-    topics: Any = None
-    log_ends: Any = None
-
     def __init__(self, alive: Mapping[str, ExecutorStatus] | None) -> None:
         self.alive, self.looks = alive, 0
 
@@ -50,9 +47,6 @@ class Cluster:
 
     def states(self) -> States:
         return States(self.look, {"o5": Progress(1, 3, behind=True)})
-
-    def utilization(self) -> Mapping[str, float]:
-        return {"0": 0.0}
 
 
 def halted(catalog: Catalog, name: str) -> Object:
@@ -113,8 +107,9 @@ def test_what_is_not_known_is_asked_for_once() -> None:
 
 @pytest.mark.parametrize(("sql", "looks"), [("SHOW QUERIES", 1), ("SHOW SOURCES", 1), ("SHOW STREAMS", 0)])
 def test_a_listing_looks_once(sql: str, looks: int) -> None:
-    cluster = Cluster(ALIVE)
-    _, result = apply(parse(sql)[0], CATALOG, ClusterEnvironment(cluster, ANYBODY.principal))
+    cluster, facts = Cluster(ALIVE), StatementCluster("")
+    facts.states = cluster.states
+    _, result = apply(parse(sql)[0], CATALOG, cluster_environment(facts, ANYBODY.principal))
     assert len(result.rows) > 0
     assert cluster.looks == looks
 

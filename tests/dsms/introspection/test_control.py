@@ -19,17 +19,18 @@ from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.sample_records import OPERATORS, QUEUES, changed
 from dsms.model.catalog import Catalog
-from dsms.model.principal import ANYBODY, Caller
+from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.tokens import new_token
-from dsms.registration.statements import kind_of_statement, parse
 from dsms.runtime.fragment.story import Entry, Story
 from dsms.runtime.stages.intake import reading_schema
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.scheduler.tuning import Bounds, Tuning, read_tuning
+from dsms.statements.registry import kind_of_statement, parse
 from dsms.testing import LocalSession
 from operators.core.errors import DsmsError, SqlError, UserError
 from tests.support.fake_service import FakeService
+from tests.support.statement_cluster import StatementCluster
 
 SQL = """REGISTER SOURCE T (room VARCHAR, t INT) FROM t; CREATE STREAM S OVER T KEY room;
 CREATE STREAMED VIEW Hot AS SELECT room, t FROM R(S) WHERE t > 80;
@@ -101,6 +102,11 @@ def running(catalog: Catalog) -> States:
 @pytest.fixture
 def tables(session: LocalSession) -> ControlTables:
     return ControlService(session).control
+
+
+def answered(tables: ControlTables, sql: str) -> StatementResult:
+    """The result of a statement of a cluster with these control tables."""
+    return StatementCluster("", control=tables, catalog=tables.catalog()).execute(sql)[0]
 
 
 @pytest.fixture
@@ -213,12 +219,11 @@ def test_bounds_of_an_executor_are_written(client: TestClient) -> None:
     ],
 )
 def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, set_to: dict[str, object]) -> None:
-    (parsed,) = parse(statement)
-    tables.answer(parsed, ANYBODY.principal)
+    answered(tables, statement)
     assert {name: tables.entity("executors", "e1")[name] for name in set_to} == set_to
-    (shown,) = tables.answer(parse("SHOW EXECUTORS")[0], ANYBODY.principal).rows
+    (shown,) = answered(tables, "SHOW EXECUTORS").rows
     assert set(set_to.values()) <= set(shown) and shown[0] == "e1"
-    assert kind_of_statement(parsed).role == "administrator"
+    assert kind_of_statement(parse(statement)[0]).role == "administrator"
     assert kind_of_statement(parse("SHOW EXECUTORS")[0]).role == "reader"
 
 
@@ -234,7 +239,7 @@ def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, 
 )
 def test_executors_are_not_altered_to_nonsense(tables: ControlTables, statement: str, why: str) -> None:
     with pytest.raises(DsmsError, match=re.escape(why)):
-        tables.answer(parse(statement)[0], ANYBODY.principal)
+        answered(tables, statement)
 
 
 def test_only_an_administrator_changes_executors_and_a_reader_nothing(session: LocalSession) -> None:
@@ -337,12 +342,12 @@ def test_windows_with_a_range_are_expected_at_their_present_size() -> None:
     )
     session.push("T", [{"k": at % 3, "ts": at} for at in range(1000)])
     session.advance(1000)
-    tables, (parsed,) = ControlService(session).control, parse("EXPLAIN ANALYZE Q")
+    tables = ControlService(session).control
 
     def expected(size: float | None) -> float:
         lanes = {query.id: QueryStatus(size=size) for query in session.catalog.queries()}
         states = States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
-        result = replace(tables, states=lambda: states).answer(parsed, ANYBODY.principal)
+        result = answered(replace(tables, states=lambda: states), "EXPLAIN ANALYZE Q")
         at = result.columns.index("expected state")
         return max(float(str(row[at])) for row in result.rows if "Group" in str(row[0]))
 

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from dsms.cli.main import run
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from dsms.introspection.document_import import planned_import
 from dsms.introspection.plan_documents import Document, PlanObject, document, read_document, to_xml
+from dsms.statements.document_import import planned_import
 from operators.core.errors import UserError
 from tests.dsms.introspection.test_control import ControlService, LocalSession
 from tests.support.http_server_thread import serving

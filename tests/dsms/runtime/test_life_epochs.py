@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import plan_fragment
-from dsms.registration.replacement import halted, replaced_by, retired
-from dsms.registration.statements import parse
+from dsms.registration.replacement import halted, retired
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
+from dsms.statements.ddl.replace_query import halt_with_readers
+from dsms.statements.registry import parse
 from tests.dsms.runtime.test_epoch import LOGS, world_of
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
@@ -122,7 +123,7 @@ class Life:
         if after.version == self.catalog.version:
             return
         (statement,) = parse(sql)
-        self.catalog = halted(self.catalog, replaced_by(statement, self.catalog))
+        self.catalog = halted(self.catalog, halt_with_readers(statement, self.catalog).queries)
         self.turn(2, 1)
         self.catalog, _ = apply_all(sql, self.catalog, Reached(self.world))
 

@@ -14,10 +14,10 @@ from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.schema import schema
 from dsms.model.statements import ContinuousQuery
-from dsms.registration.statements import parse
 from dsms.sql.binder.bind import bind
 from dsms.sql.binder.relation import ignore_name
 from dsms.sql.parser.nodes import WholeQuery
+from dsms.statements.registry import parse
 from tests.support.fake_environment import apply_all
 from tests.support.plan_reference import relation
 from tests.support.random_tables import STREAMS, bag, database, random_tables

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from dsms.model.limits import Limits
-from dsms.registration.statements import apply, parse
+from dsms.statements.registry import apply, parse
 from operators.core.errors import SqlError, UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 

@@ -8,7 +8,7 @@ from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.logical import TimeWindow, ToStream
 from dsms.model.schema import schema
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from operators.core.errors import SqlError
 from operators.sync.sync_points import Periodic
 from tests.support.fake_environment import apply_all

@@ -9,9 +9,11 @@ import pytest
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.registration.statements import parse
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import parse_query
+from dsms.statements.explain.plan import Explain
+from dsms.statements.registry import parse
+from dsms.statements.show.objects import Show
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -74,7 +76,7 @@ UNBOUND = {
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
 def test_examples_are_parsed(heading: str, sql: str) -> None:
     (statement,) = parse(sql)
-    assert not isinstance(statement, st.Explain | st.Show), heading
+    assert not isinstance(statement, Explain | Show), heading
 
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from dsms.model import statements as st
-from dsms.registration.kinds.describe import Describe
-from dsms.registration.kinds.drop import Drop
-from dsms.registration.statements import parse
+from dsms.statements.ddl.drop import Drop
+from dsms.statements.explain.plan import Explain
+from dsms.statements.registry import parse
+from dsms.statements.show.describe import Describe
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 
@@ -109,8 +110,8 @@ def test_drop_show_describe_explain() -> None:
     for sql in ("DESCRIBE S", "DESCRIBE STREAM S", "DESCRIBE stream"):
         assert isinstance(parse_one(sql), Describe)
     named, written = parse("EXPLAIN V; EXPLAIN SELECT STREAMED a FROM S")
-    assert isinstance(named, st.Explain)
-    assert isinstance(written, st.Explain)
+    assert isinstance(named, Explain)
+    assert isinstance(written, Explain)
     assert (named.select, written.name) == (None, None)
 
 

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.objects import Source, Stream
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from operators.core.errors import SqlError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 

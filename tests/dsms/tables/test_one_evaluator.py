@@ -23,10 +23,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
-from dsms.registration.statements import parse
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
+from dsms.statements.registry import parse
 from dsms.tables.one_time import evaluate
 from dsms.tables.question import question_of
 from operators.core.distinct_type import stored_schema

@@ -14,7 +14,7 @@ import pytest
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from dsms.tables.one_time import evaluate
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dsms.model import statements as st
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from dsms.tables.engine_split import with_engine_calls
 from dsms.tables.one_time import refused
 from dsms.tables.question import question_of

@@ -19,7 +19,7 @@ from dsms.local.waiting import wait_until
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from dsms.tables.question import QuestionWithRows, question_of
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from dsms.tables.select_pool import SelectPool

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
 from tests.support import duck_engine

@@ -240,7 +240,13 @@ def test_columns_of_one_name_are_all_in_the_answer() -> None:
 
 def test_a_session_has_no_alarms_and_says_what_it_does_not_keep(session) -> None:
     assert session.execute("SHOW ALARMS") == []
-    with pytest.raises(UserError, match="keeps no audit log"):
-        session.execute("SHOW AUDIT")
-    with pytest.raises(UserError, match="has no executors"):
-        session.execute("SHOW EXECUTORS")
+    source = session.catalog.sources()[0].name
+    for statement, why in (
+        ("SHOW AUDIT", "keeps no audit log"),
+        ("SHOW EXECUTORS", "has no executors"),
+        ("ALTER EXECUTOR e SET POLICY 'fifo'", "has no executors"),
+        (f"REPLAY DEAD LETTERS OF {source}", "cannot replay dead letters; push the corrected records"),
+        (f"SKIP RECORD OF {source} PARTITION 0 OFFSET 0", "cannot skip records; push the corrected records"),
+    ):
+        with pytest.raises(UserError, match=why):
+            session.execute(statement)

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsms.registration.replacement import halted, replaced_by
-from dsms.registration.statements import apply, parse
+from dsms.registration.replacement import halted
 from dsms.scheduler.spread import Observed
+from dsms.statements.ddl.replace_query import halt_with_readers
+from dsms.statements.registry import apply, parse
 from dsms.testing import LocalSession
 from operators.core.delta import Delta
 from operators.core.errors import UserError
@@ -235,7 +236,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     run(world, catalog, 2, [40])
     before = {key: json.loads(value) for key, value, _ in world.results[shed]}
     (statement,) = parse("REPAIR QUERY Counts")
-    halt = halted(catalog, replaced_by(statement, catalog))
+    halt = halted(catalog, halt_with_readers(statement, catalog).queries)
     repaired, result = apply(statement, halt, Reached(world))
     world.logs["t"][0] = messages
     run(world, repaired, 2, [70])

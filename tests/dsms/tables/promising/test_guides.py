@@ -8,14 +8,15 @@ import pytest
 
 from dsms.model.limits import Limits
 from dsms.model.statements import Select
-from dsms.registration.statements import parse
 from dsms.sql.parser.queries import parse_query
+from dsms.statements.registry import parse
 from dsms.tables.one_time import answer
 from dsms.tables.promising.guide import guides_of
 from dsms.tables.promising.visits import promising_of
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
+from tests.support.session_rows import relations_of
 
 STREAM = "CREATE STREAM S (v INT, at BIGINT) ORDER BY at;"
 SUMMARY = "CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3);"
@@ -159,7 +160,7 @@ def test_values_that_are_asked_for_are_found_early_in_every_direction(direction:
     question = question_of(statement.select, made.catalog)
     promising = promising_of(statement.select, statement.preference, question, made.catalog)
     ticks = itertools.count()
-    relation = made._rows
+    relation = relations_of(made)
     (_, rows), seen = promising.answered(relation, 1_999, answer, clock=lambda: float(next(ticks)))
     assert rows == ((10,),) and seen[0].tuples < 5_000
 
@@ -176,7 +177,7 @@ def test_what_is_decoded_is_bounded() -> None:
             raise UserError(f"{name} is too large")
 
     with pytest.raises(UserError, match="S is too large"):
-        promising.answered(made._rows, 99, answer, check_size=refuse)
+        promising.answered(relations_of(made), 99, answer, check_size=refuse)
 
 
 def test_a_written_summary_keeps_the_names_of_its_stream_and_column() -> None:

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from dsms.model.limits import Limits
 from dsms.model.statements import Select
-from dsms.registration.statements import parse
+from dsms.statements.registry import parse
 from dsms.tables.one_time import answer
 from dsms.tables.promising.visits import Coverage, promising_of
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError
+from tests.support.session_rows import relations_of
 from tests.support.strategies import examples
 
 SOURCES = """REGISTER SOURCE Bids (auction INT, price INT, channel TEXT, at INT) FROM bid;
@@ -76,7 +77,7 @@ def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tupl
     asked = promising_of(
         statement.select, statement.preference, question_of(statement.select, made.catalog), made.catalog
     )
-    (_, rows), seen = asked.answered(made._rows, END - 1, answer, clock)
+    (_, rows), seen = asked.answered(relations_of(made), END - 1, answer, clock)
     return list(rows), {each.stream: each for each in seen}
 
 

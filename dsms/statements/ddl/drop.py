@@ -1,0 +1,75 @@
+"""DROP: removes an object, and with CASCADE the objects that use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Table, kind_of
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment, names_for_caller
+from dsms.sql.binder.dependencies import dependents
+from dsms.sql.parser.cursor import Cursor
+from dsms.statements.object_kinds import KINDS
+from dsms.statements.statement_kind import StatementKind, named
+
+#: Words that may precede VIEW.
+_VIEWS = ("MATERIALIZED", "STREAMED", "COMPLETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(st.Statement):
+    """`DROP kind [IF EXISTS] name [CASCADE]`."""
+
+    kind: st.Kind
+    name: st.Name
+    if_exists: bool
+    cascade: bool
+    sql: str
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> Drop:
+    is_view = any(cursor.accept(word, "VIEW") for word in _VIEWS)
+    kind = "view" if is_view else KINDS[cursor.one_of(tuple(KINDS), "kind")]
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name(f"{kind} name")
+    if kind == "aggregate":
+        cursor.accept("(", ")")
+        name = st.Name(f"{name.text.lower()}()", name.place)
+    cascade = cursor.accept("CASCADE")
+    cursor.end()
+    return Drop(kind, name, if_exists, cascade, cursor.sql)
+
+
+def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Applied:
+    dropped = catalog.get(statement.name.text)
+    if dropped is None and statement.if_exists:
+        return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
+    dropped = catalog.find(statement.name.text, statement.name.place)
+    if statement.kind not in _kinds(dropped):
+        raise statement.name.place.error(f'"{dropped.name}" is a {kind_of(dropped)}, not a {statement.kind}')
+    above = dependents(catalog, dropped)
+    if above and not statement.cascade:
+        raise statement.name.place.error(
+            f'{statement.kind} "{dropped.name}" is used by {names_for_caller(above, environment)}',
+            "drop these first or add CASCADE",
+        )
+    filler = [dropped.filled_by] if isinstance(dropped, Table) and dropped.filled_by is not None else []
+    names = [dropped.name, *filler, *(item.name for item in above)]
+    return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
+
+
+def _kinds(item: Object) -> tuple[str, ...]:
+    """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
+    derived = isinstance(item, Query) and (item.stream or item.sql.upper().split()[:2] == ["CREATE", "STREAM"])
+    return (kind_of(item), "stream") if derived else (kind_of(item),)
+
+
+KIND = StatementKind(
+    statement=Drop,
+    starts={("DROP",): _parse},
+    apply=_apply,
+    changed_name=named,
+    words=(*KINDS, "CASCADE"),
+)

@@ -1,0 +1,49 @@
+"""DESCRIBE: the columns and the state of an object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, kind_of
+from dsms.model.statement_result import StatementResult
+from dsms.model.types import type_sql
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.life_cycle import limit_of
+from dsms.registration.object_columns import schema_and_keys
+from dsms.sql.parser.cursor import Cursor
+from dsms.statements.object_kinds import KINDS
+from dsms.statements.statement_kind import StatementKind, named
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(st.Statement):
+    """`DESCRIBE [kind] name`."""
+
+    name: st.Name
+    sql: str
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> Describe:
+    return Describe(cursor.rest_as_name("name", after=tuple(KINDS)), cursor.sql)
+
+
+def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> Applied:
+    item = catalog.find_any(statement.name.text, statement.name.place)
+    schema, keys = schema_and_keys(item, catalog)
+    rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
+    weight = f", weight {item.weight:g}{limit_of(item)}" if isinstance(item, Query) else ""
+    message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{weight}{_promises(item)}'
+    return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=item.name)
+
+
+def _promises(item: Object) -> str:
+    """The constraints of a source, as DESCRIBE shows them."""
+    promises = item.constraints if isinstance(item, Source) else ()
+    return "".join(f", {promise.sql}" for promise in promises)
+
+
+KIND = StatementKind(
+    statement=Describe, starts={("DESCRIBE",): _parse}, apply=_apply, read_name=named, role="reader", words=tuple(KINDS)
+)
