@@ -11,14 +11,14 @@ from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from connectors.redis.client import connect
-from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import RunStore
+from connectors.state.claim import Claim
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.progress_log import DeadMark, Published
 from dsms.runtime.lanes.manifest import Manifest
+from dsms.state.stores import StateAddress
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
@@ -38,8 +38,8 @@ def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) 
     """Creates owners of the fragment: `owner(lease, time_ms)` claims it with a lease and the time of its clock."""
 
     def made(lease: int, time_ms: int) -> Committer:
-        client = connect(redis_url)
-        stores = ManifestStore(client, unique, "0"), RunStore(client, unique, "0", tmp_path / f"{lease}-{time_ms}")
+        state = StateAddress(redis_url, unique).open()
+        stores = state.manifest("0"), state.runs("0", tmp_path / f"{lease}-{time_ms}")
         progress = InternalLog(settings, unique, "progress", Alarms())
         committer = Committer(settings, progress, "0", stores, FaultPoints(""), Claim(lease, time_ms))
         opened.callback(committer.close)
@@ -121,19 +121,3 @@ def test_who_was_fenced_by_an_older_one_is_not_replaced(
     commit(again, 2)
     assert older.replaced()
     assert dead_upto() == b"[2,1]"
-
-
-def test_a_commit_that_comes_late_does_not_bring_an_older_epoch_back(redis_url: str, unique: str) -> None:
-    client, claim = connect(redis_url), Claim(1, 1)
-    store, late = ManifestStore(client, unique, "0"), ManifestStore(client, unique, "0")
-    store.claim(claim)
-    store.commit(claim, b"first")
-    store.commit(claim, b"second")
-    late.commit(claim, b"first")  # a request that the store has sent before
-    assert store.read() == (claim, b"second")
-    newer = Claim(1, 2)
-    late.claim(newer)
-    late.commit(newer, b"third")
-    assert store.read() == (newer, b"third")
-    with pytest.raises(Fenced):
-        store.commit(claim, b"fourth")

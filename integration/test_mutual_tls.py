@@ -14,12 +14,13 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from connectors.redis.cluster_state import ClusterState
+from connectors.state.cluster import ClusterState
 from dsms.client import Client
 from dsms.client.errors import Unavailable
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker
 from dsms.local.ports import free_port
+from dsms.state.stores import StateAddress
 from integration.cluster import Cluster, running
 from integration.kafka_topics import create_topic
 from integration.self_signed import Certificate, certificate, signed
@@ -179,5 +180,10 @@ def test_kafka_and_redis_refuse_others(secured: Secured) -> None:
             AdminClient({**base, **own}).list_topics(timeout=3)
         port = int(secured.cluster.redis_url.split("127.0.0.1:")[1].split("/")[0])
         with pytest.raises(ExternalError):
-            ClusterState(redis_place(port, secured.authority, shown), secured.cluster.name).ping()
-    ClusterState(secured.cluster.redis_url, secured.cluster.name).ping()
+            state_at(redis_place(port, secured.authority, shown), secured).ping()
+    state_at(secured.cluster.redis_url, secured).ping()
+
+
+def state_at(url: str, secured: Secured) -> ClusterState:
+    """The documents of the cluster, over a connection with the identity in the URL."""
+    return StateAddress(url, secured.cluster.name).open().cluster()

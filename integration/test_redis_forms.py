@@ -7,25 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import polars as pl
 import pytest
 import redis
 
 from connectors.redis.client import connect
-from connectors.redis.cluster_state import ClusterState
-from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import RunStore
-from dsms.coordinator.idempotency.redis_answers import RedisAnswers
+from connectors.state.cluster import ClusterState
 from dsms.local.ports import free_port
 from dsms.local.waiting import wait_until
+from dsms.state.stores import StateAddress
+from integration.redis_state import redis_under_test
 from integration.self_signed import certificate
-from operators.core.errors import ExternalError, Fenced
+from operators.core.errors import ExternalError
+from tests.support.state_laws import LAWS
 
 pytestmark = [
     pytest.mark.services,
     pytest.mark.skipif(shutil.which("redis-server") is None, reason="the wheel's redis-server has no TLS"),
 ]
-FRAME = pl.DataFrame({"k": ["a", None], "n": [1, 2]})
 _numbers = itertools.count()
 
 
@@ -51,29 +49,15 @@ def answers(client: Callable[[], redis.Redis]) -> bool:
         return False
 
 
-def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
-    """Writes and reads back each kind of value that the system stores in Redis."""
-    state, client = ClusterState(url, cluster), connect(url)
-    state.set_catalog(b"catalog")
-    for name in ("e1", "e2"):
-        state.write_sign_of_life(name, name.encode())
-    assert (state.catalog(), state.executors()) == (b"catalog", {"e1": b"e1", "e2": b"e2"})
-    runs = RunStore(client, cluster, "0", cache / "written")
-    runs.write({"1/a": FRAME, "1/b": FRAME.clear()})
-    assert RunStore(client, cluster, "0", cache / "fresh").read("1/a").equals(FRAME)
-    assert runs.present(["1/a", "1/b"]) and runs.sweep({"1/a"}) == 1 and not runs.present(["1/b"])
-    manifest = ManifestStore(client, cluster, "0")
-    manifest.claim(Claim(lease=7, token=2))
-    manifest.commit(Claim(7, 2), b"one")
-    for older, newer in ((Claim(7, 2), Claim(7, 3)), (Claim(7, 3), Claim(8, 1))):
-        ManifestStore(client, cluster, "0").claim(newer)
-        with pytest.raises(Fenced):
-            manifest.claim(older)
-        with pytest.raises(Fenced):
-            manifest.commit(older, b"two")
-        assert manifest.read() == (newer, b"one")
-    kept = RedisAnswers(url, cluster)
-    assert (kept.begin("k", b"x"), kept.begin("k", b"y")) == (None, b"x")
+def all_of_it_works(url: str, directory: Path) -> None:
+    """Checks all laws, and leaves a catalog copy in the cluster "last"."""
+    for number, law in enumerate(LAWS):
+        law(redis_under_test(url, f"c{number}", directory / f"c{number}"))
+    cluster_at(url).set_catalog(b"catalog")
+
+
+def cluster_at(url: str) -> ClusterState:
+    return StateAddress(url, "last").open().cluster()
 
 
 def test_tls_and_a_password(tmp_path: Path) -> None:
@@ -88,10 +72,10 @@ def test_tls_and_a_password(tmp_path: Path) -> None:
     url = f"rediss://:s%40cret@127.0.0.1:{port}/0?ssl_ca_certs={made.certificate}"
     with server(tmp_path, *tls, "requirepass s@cret"):
         assert wait_until(lambda: answers(lambda: connect(url)), 10)
-        all_of_it_works(url, tmp_path, "tls")
+        all_of_it_works(url, tmp_path)
         for wrong in (url.replace("s%40cret", "guess"), f"rediss://:s%40cret@127.0.0.1:{port}/0"):
             with pytest.raises(ExternalError, match=r"password|certificate"):
-                ClusterState(wrong, "tls").ping()
+                cluster_at(wrong).ping()
 
 
 def test_a_cluster_of_three(tmp_path: Path) -> None:
@@ -112,7 +96,7 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
         )
         url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
         assert wait_until(lambda: len(redis.RedisCluster("127.0.0.1", ports[0]).get_nodes()) == len(ports), 20)
-        all_of_it_works(url, tmp_path, "clustered")
+        all_of_it_works(url, tmp_path)
         assert sum(client.dbsize() for client in clients) > 0
 
 
@@ -126,8 +110,8 @@ def test_sentinels_tell_who_is_the_master(tmp_path: Path) -> None:
         stack.enter_context(server(tmp_path, f"port {second}", f"replicaof 127.0.0.1 {first}"))
         stack.enter_context(server(tmp_path, f"port {watch}", *settings, sentinel=True))
         assert wait_until(lambda: answers(lambda: connect(url)), 20)
-        all_of_it_works(url, tmp_path, "watched")
-        sentinel, state = redis.Redis(port=watch), ClusterState(url, "watched")
+        all_of_it_works(url, tmp_path)
+        sentinel, state = redis.Redis(port=watch), cluster_at(url)
         assert wait_until(lambda: int(sentinel.sentinel_master("mymaster")["num-slaves"]) == 1, 30)
         assert wait_until(lambda: redis.Redis(port=second).dbsize() == redis.Redis(port=first).dbsize(), 10)
         master.close()

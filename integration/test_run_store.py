@@ -1,11 +1,11 @@
-"""The store of runs with a real Redis: runs are restored from the copies of a checkpoint, and damage is detected."""
+"""Damaged files of runs are detected, and replaced by the copies in a real Redis."""
 
 from __future__ import annotations
 
 import os
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -13,12 +13,11 @@ import pytest
 import redis
 
 from connectors.redis.run_cache import RunCache
-from connectors.redis.run_store import RunStore
+from connectors.redis.runs import RedisRuns
 from dsms.executor.scrubbing import Scrubbing
 from dsms.local.waiting import wait_until
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
-from operators.core.frame_ipc import frame_from_ipc
 
 pytestmark = pytest.mark.services
 FRAME = pl.DataFrame({"k": ["a", None], "n": [1, 2]})
@@ -29,46 +28,8 @@ def cluster() -> str:
     return uuid.uuid4().hex
 
 
-def store(redis_url: str, cluster: str, cache: Path, limit: int | None = None) -> RunStore:
-    return RunStore(redis.Redis.from_url(redis_url), cluster, "0", cache, limit)
-
-
-@pytest.fixture
-def pieces(redis_url: str, cluster: str, tmp_path: Path) -> list[bytes]:
-    """The blob, in pieces, of a run that was deleted everywhere."""
-    runs = store(redis_url, cluster, tmp_path / "first")
-    runs.write({"1/a": FRAME})
-    blob = list(runs.pieces("1/a"))
-    runs.delete(["1/a"])
-    assert runs.missing(["1/a"]) == {"1/a"}
-    return [blob[0][:50], blob[0][50:], *blob[1:]]
-
-
-@pytest.mark.parametrize(("limit", "resident"), [(None, True), (10, False)])
-def test_a_restored_run_is_on_this_host_and_in_redis_if_it_may_be(
-    redis_url: str, cluster: str, tmp_path: Path, pieces: list[bytes], limit: int | None, resident: bool
-) -> None:
-    store(redis_url, cluster, tmp_path / "here", limit).restore("1/a", sum(map(len, pieces)), pieces)
-    here, elsewhere = RunCache(tmp_path / "here"), store(redis_url, cluster, tmp_path / "elsewhere")
-    found = here.read("1/a")
-    assert found is not None and found.equals(FRAME)
-    assert elsewhere.present(["1/a"]) == resident
-    if resident:
-        assert elsewhere.read("1/a").equals(FRAME)
-
-
-def test_nothing_is_there_of_a_run_whose_pieces_end_with_an_error(
-    redis_url: str, cluster: str, tmp_path: Path, pieces: list[bytes]
-) -> None:
-    def damaged() -> Iterator[bytes]:
-        yield from pieces
-        raise ExternalError("the checksum differs", retryable=False)
-
-    runs = store(redis_url, cluster, tmp_path / "here")
-    with pytest.raises(ExternalError, match="the checksum differs"):
-        runs.restore("1/a", sum(map(len, pieces)), damaged())
-    assert runs.missing(["1/a"]) == {"1/a"}
-    assert list((tmp_path / "here").iterdir()) == []
+def store(redis_url: str, cluster: str, cache: Path, limit: int | None = None) -> RedisRuns:
+    return RedisRuns(redis.Redis.from_url(redis_url), cluster, "0", cache, limit)
 
 
 NAMES = [f"1/{number}" for number in range(30)]
@@ -127,21 +88,6 @@ def test_damage_without_a_copy_is_an_error_and_recovery_finds_what_is_lost(
         else:
             assert opened.read(name).equals(frame)
     assert opened.missing(NAMES) == changed
-
-
-def test_a_run_that_is_damaged_in_redis_is_not_copied_into_a_checkpoint(
-    redis_url: str, cluster: str, tmp_path: Path
-) -> None:
-    runs, client = store(redis_url, cluster, tmp_path), redis.Redis.from_url(redis_url)
-    runs.write({"1/a": LARGE})
-    place = f"dsms:{{{cluster}/0}}:run:1/a"
-    blob = bytearray(client.hget(place, "0") or b"")  # type: ignore[arg-type]
-    blob[len(blob) // 2] ^= 1
-    client.hset(place, "0", bytes(blob))
-    with pytest.raises(ExternalError, match="damaged in redis"):
-        list(runs.pieces("1/a"))
-    assert list(runs.damage()) == [place]
-    assert frame_from_ipc(b"".join(runs.pieces("1/a"))).equals(LARGE)
 
 
 @pytest.mark.parametrize(("limit", "lost"), [(None, False), (0, True)])

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.redis.client import connect
-from connectors.redis.manifest import ManifestStore
 from dsms.runtime.lanes.manifest import FORMAT
+from dsms.state.stores import StateAddress
 from integration.cluster import Cluster, kill_9, log_of, running
 from integration.kafka_log import Input, advance, changes, write
 
@@ -41,7 +40,7 @@ def test_results_go_on_after_an_upgrade(cluster: Cluster, unique: str) -> None:
 
 def store_as_version_before(cluster: Cluster) -> None:
     """Rewrites the manifest of the only fragment as an earlier version would have written it."""
-    store = ManifestStore(connect(cluster.redis_url), cluster.name, "0")
+    store = StateAddress(cluster.redis_url, cluster.name).open().manifest("0")
     claim, body = store.read()
     assert body is not None
     store.commit(claim, json.dumps({**json.loads(body), "format": FORMAT - 1}).encode())

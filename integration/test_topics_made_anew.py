@@ -18,9 +18,7 @@ from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import PROGRESS, internal_topic
 from connectors.kafka.native.library import library
 from connectors.kafka.topics import COMPACTED_SOON, delete_topic, ensure_topic, topic_ids
-from connectors.redis.client import connect
-from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import RunStore
+from connectors.state.claim import Claim
 from dsms.local.waiting import wait_until
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.physical.lane import Output
@@ -30,6 +28,7 @@ from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
+from dsms.state.stores import StateAddress
 from integration.kafka_log import changes, last_values, settled
 from operators.core.alarms import Alarms
 from operators.core.delta import FROM, ORDER
@@ -81,8 +80,8 @@ class World:
         return replace(output, sink=msgspec.structs.replace(output.sink, topic=self.topic, topic_id=id, partitions=1))
 
     def committer(self, lease: int, faults: FaultPoints) -> Committer:
-        client = connect(self.redis_url)
-        stores = ManifestStore(client, self.unique, "0"), RunStore(client, self.unique, "0", self.directory)
+        state = StateAddress(self.redis_url, self.unique).open()
+        stores = state.manifest("0"), state.runs("0", self.directory)
         progress = InternalLog(self.settings, self.unique, PROGRESS, Alarms())
         return Committer(self.settings, progress, "0", stores, faults, Claim(lease, lease))
 

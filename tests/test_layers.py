@@ -36,11 +36,14 @@ ORDER = (
     "operators.summaries",
     "operators.table_functions",
     "connectors.formats",
+    "connectors.state",
+    "connectors.memory",
     "connectors.redis",
     "connectors.kafka",
     "connectors.kubernetes",
     "connectors.tables",
     "connectors.objects",
+    "dsms.state",
     "dsms.model",
     "dsms.optimizer",
     "dsms.sql",
@@ -140,6 +143,11 @@ HOMES = {
     "prometheus_client": (("dsms/telemetry/",), "metrics as Prometheus reads them"),
     "structlog": (("dsms/",), "logs of the services"),
     "tenacity": (("dsms/", "connectors/"), "repeating what may succeed later"),
+}
+#: The places of `dsms` that may import the package of a store of state; all others use `connectors.state`.
+STORE_HOMES = {
+    "connectors.redis": (("dsms/state/stores.py",), "opens stores by their URLs, in every process"),
+    "connectors.memory": (("dsms/testing/",), "the state of a LocalSession"),
 }
 #: Libraries of all packages: Arrow crosses every boundary, Polars and NumPy hold columns, msgspec encodes documents.
 EVERYWHERE = {"pyarrow", "polars", "numpy", "msgspec"}
@@ -265,6 +273,19 @@ def test_each_foreign_library_has_one_home(package: str) -> None:
             if name not in known and not place.startswith(HOMES.get(name, ((), ""))[0] or ("?",)):
                 astray.append(f"{place}:{line} imports {name}; home: {HOMES.get(name, 'none, add it with a reason')}")
     assert not astray, "\n".join(astray)
+
+
+def test_each_store_of_state_is_imported_only_where_it_is_opened() -> None:
+    imported = {
+        (package_of(name), str(path.relative_to(ROOT)), line)
+        for module, path in MODULES.items()
+        if module.startswith("dsms.")
+        for name, line in imports(path)
+        if package_of(name) in STORE_HOMES
+    }
+    astray = [found for found in sorted(imported) if not found[1].startswith(STORE_HOMES[found[0]][0])]
+    assert not astray, "\n".join(f"{place}:{line} imports {store}" for store, place, line in astray)
+    assert {store for store, _, _ in imported} == STORE_HOMES.keys()
 
 
 def test_the_order_is_that_of_the_architecture() -> None:

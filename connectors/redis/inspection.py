@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
 
 import redis
 
-from connectors.redis.client import connect, key
+from connectors.redis.client import key
 from connectors.redis.errors import translated
+from connectors.redis.runs import frame_of_run
+from connectors.state.inspection import Found, FoundManifest
+from operators.core.decoding import Broken
 
 
-@dataclass(frozen=True)
-class Found:
-    """A key: the name of the document, its type in Redis ("string", "hash", …), whether it never expires (`lasts`),
-    and its body, None if it is not a string."""
+class RedisInspection:
+    """Implements `connectors.state.inspection.Inspection`."""
 
-    key: bytes
-    name: str
-    kind: str
-    lasts: bool
-    body: bytes | None
+    store = "redis"
 
-
-class Inspection:
-    """The keys of one cluster."""
-
-    def __init__(self, url: str, cluster: str) -> None:
-        self._client: redis.Redis = connect(url)
-        self.cluster = cluster
+    def __init__(self, client: redis.Redis, cluster: str) -> None:
+        self._client, self.cluster = client, cluster
         self._prefix = ("dsms:{" + cluster + "}:").encode()
-
-    @property
-    def client(self) -> redis.Redis:
-        """The Redis client."""
-        return self._client
 
     def documents(self) -> list[Found]:
         """The documents of the cluster, except answers of calls, which expire."""
@@ -58,17 +44,36 @@ class Inspection:
             keys = list(cast("Iterable[bytes]", self._client.scan_iter(match=prefix + b"*", count=1000)))
         return {each[len(prefix) :].decode(errors="replace"): each for each in keys}
 
-    def fields(self, key_: bytes) -> dict[bytes, bytes] | None:
-        """The fields of a key; None if it is not a hash."""
+    def manifest(self, fragment: str) -> FoundManifest:
+        """The manifest of a fragment."""
+        key_ = key(self.cluster, fragment, "manifest").encode()
+        fields = self._fields(key_)
+        if fields is None:
+            return FoundManifest(key_, None, "the manifest is not a hash")
+        return FoundManifest(key_, fields.get(b"body"))
+
+    def damage(self, run: bytes) -> str | None:
+        """Why the run under a key is damaged; None if it is sound."""
+        fields = self._fields(run)
+        if fields is None:
+            return "it is not a run"
+        try:
+            frame_of_run(fields)
+        except Broken as error:
+            return str(error)
+        return None
+
+    def delete(self, key: bytes) -> None:
+        """Removes a key."""
+        with translated("removing an invalid key"):
+            self._client.delete(key)
+
+    def _fields(self, key_: bytes) -> dict[bytes, bytes] | None:
+        """The fields of a hash, empty if the key does not exist; None if it is not a hash."""
         with translated("reading state"):
             if self._client.type(key_) != b"hash":
                 return None
             return cast("dict[bytes, bytes]", self._client.hgetall(key_))
-
-    def delete(self, key_: bytes | str) -> None:
-        """Removes a key."""
-        with translated("removing an invalid key"):
-            self._client.delete(key_)
 
     def _found(self, key_: bytes) -> Found:
         kind = cast(bytes, self._client.type(key_)).decode()

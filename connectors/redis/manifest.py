@@ -1,39 +1,25 @@
-"""Stores the manifest of a fragment: its last complete epoch, with the positions and the state of that epoch."""
+"""Stores the manifest of a fragment in Redis."""
 
 from __future__ import annotations
 
 import time
 from importlib import resources
-from typing import NamedTuple, cast
+from typing import cast
 
 import redis
 
 from connectors.redis.client import key
 from connectors.redis.errors import translated
+from connectors.state.claim import AHEAD_MS, Claim
 from operators.core.errors import Fenced
 
-#: Leases and tokens are times; a valid one is never this far ahead of the clock.
-AHEAD_MS = 10 * 24 * 3600 * 1000
 
-
-class Claim(NamedTuple):
-    """The claim of an incarnation on a fragment; the greatest claim is the owner's. `lease` is that of the executor;
-    `token` grows with every recovery under one lease.
-
-    >>> Claim(lease=8, token=1) > Claim(lease=7, token=2) > Claim(lease=7, token=1)
-    True
-    """
-
-    lease: int
-    token: int
-
-
-class ManifestStore:
-    """Reads and replaces the manifest of one fragment, atomically."""
+class RedisManifest:
+    """Implements `connectors.state.manifests.ManifestStore`: a hash that a script replaces atomically."""
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client = client
-        self.key = key(cluster, fragment, "manifest")
+        self.place = key(cluster, fragment, "manifest")
         script = resources.files("connectors.redis").joinpath("lua", "hold_manifest.lua")
         self._commits = 0
         self._hold = client.register_script(script.read_text())
@@ -44,9 +30,9 @@ class ManifestStore:
         Any other content of the key is ignored, and replaced by the next claim; Kafka fences older owners.
         """
         with translated("reading the manifest"):
-            if self._client.type(self.key) != b"hash":
+            if self._client.type(self.place) != b"hash":
                 return Claim(0, 0), None
-            fields = cast("list[bytes | None]", self._client.hmget(self.key, ["lease", "token", "body"]))
+            fields = cast("list[bytes | None]", self._client.hmget(self.place, ["lease", "token", "body"]))
         *claimed, body = fields
         lease, token = map(_number, claimed)
         return (Claim(lease, token) if max(lease, token) <= _latest() else Claim(0, 0)), body
@@ -54,7 +40,7 @@ class ManifestStore:
     def claim(self, claim: Claim) -> None:
         """Claims the fragment: from now on older incarnations cannot commit. Raises Fenced if there is a newer one."""
         with translated("claiming the manifest"):
-            done = self._hold(keys=[self.key], args=[*claim])
+            done = self._hold(keys=[self.place], args=[*claim])
         if not done:
             raise Fenced("a newer executor has claimed the fragment")
 
@@ -63,7 +49,7 @@ class ManifestStore:
         lost is resent; if a copy arrives after a later request, it changes nothing."""
         with translated("writing the manifest"):
             self._commits += 1
-            done = self._hold(keys=[self.key], args=[*claim, body, self._commits])
+            done = self._hold(keys=[self.place], args=[*claim, body, self._commits])
         if not done:
             raise Fenced("a newer executor of the fragment has written the manifest")
 

@@ -32,6 +32,7 @@ from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
 from dsms.scheduler.executor_count import Scaling
+from dsms.state.stores import StateAddress
 from dsms.telemetry.telemetry import Telemetry
 from operators.core.call_depth import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
@@ -173,7 +174,7 @@ def main(  # noqa: PLR0913 one parameter for each option
     scaling = Scaling(least_executors, max(least_executors, most_executors), scale_up_seconds, scale_down_seconds)
     settings = CoordinatorSettings(
         kafka=kafka_settings(kafka, kafka_properties, os.environ),
-        redis_url=resolved_url(redis, os.environ),
+        state_url=StateAddress(resolved_url(redis, os.environ), cluster).url,
         cluster=cluster,
         registry_url=registry,
         loads=LoadPolicy(load_dir, databases=load_databases),

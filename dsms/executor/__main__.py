@@ -24,6 +24,7 @@ from dsms.scheduler.registry import choices, parse_policy
 from dsms.scheduler.tuning import Tuning
 from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import renewed_session, spark_session
+from dsms.state.stores import StateAddress
 from operators.core.call_depth import STACK_BYTES, allow_deep_calls
 from operators.core.errors import ConfigError
 from operators.core.secrets import resolved_url
@@ -137,7 +138,7 @@ def main(  # noqa: PLR0913 one parameter an option
     threading.stack_size(STACK_BYTES)
     settings = ExecutorSettings(
         kafka_settings(kafka, kafka_properties, os.environ),
-        resolved_url(redis, os.environ),
+        StateAddress(resolved_url(redis, os.environ), cluster).url,
         registry or coordinator,
         data_dir.absolute(),
         cluster,

@@ -10,7 +10,7 @@ import structlog
 
 from connectors.kafka.config import KafkaSettings
 from connectors.objects.store import ObjectStore
-from connectors.redis.run_store import RunStore
+from connectors.state.runs import RunStore
 from dsms.model import properties
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Needs

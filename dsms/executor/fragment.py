@@ -18,9 +18,9 @@ import structlog
 
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import PROGRESS
-from connectors.redis.client import connect
-from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import RunStore
+from connectors.state.claim import Claim
+from connectors.state.manifests import ManifestStore
+from connectors.state.runs import RunStore
 from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
@@ -354,7 +354,7 @@ class Fragment:
             sent_as=self._lane_files.filed,
         )
         cache = _cache(settings, self.name)
-        runs = StoreSettings(settings.redis_url, settings.cluster, self.name, cache, state.bounds.state_memory)
+        runs = StoreSettings(settings.state, self.name, cache, state.bounds.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
         most = most_to_driver(state.plan.partitions)
         return [TargetTask(stage, runs.store, frames, most) for stage in stages]
@@ -383,11 +383,8 @@ def _claimed(lease: int, recovered: Recovered, at: float) -> tuple[Entry, ...]:
 
 
 def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:
-    client = connect(settings.redis_url)
-    return (
-        ManifestStore(client, settings.cluster, name),
-        RunStore(client, settings.cluster, name, _cache(settings, name), settings.state_memory),
-    )
+    state = settings.state.open(settings.alarms)
+    return state.manifest(name), state.runs(name, _cache(settings, name), settings.state_memory)
 
 
 def _committer(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from connectors.redis.cluster_state import ClusterState
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import read_statuses
 from operators.core.delta import BEGINNING
@@ -18,7 +17,7 @@ def greatest_instant_of_others(settings: ExecutorSettings) -> Callable[[str], in
     A shard of a query advances to this instant while all its own partitions are idle. The reports may be out of date;
     results stay reproducible, because the decision to advance is logged as heartbeats before it takes effect.
     """
-    cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
+    cluster = settings.state.open(settings.alarms).cluster()
 
     def reached(source: str) -> int:
         try:

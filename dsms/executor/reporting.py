@@ -12,7 +12,7 @@ import structlog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.sample_log import SampleLog
 from connectors.kafka.topics import latest
-from connectors.redis.cluster_state import ClusterState
+from connectors.state.cluster import ClusterState
 from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Ends, Sampler, Waiting, topics_of

@@ -9,6 +9,7 @@ from connectors.kafka.config import KafkaSettings
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.epoch.observer import EpochObserver, Unobserved
 from dsms.scheduler.tuning import Bounds
+from dsms.state.stores import StateAddress
 from operators.core.alarms import Alarms
 
 
@@ -39,7 +40,8 @@ class ExecutorSettings:
     """
 
     kafka: KafkaSettings
-    redis_url: str = field(repr=False)
+    #: The URL of the store of state.
+    state_url: str = field(repr=False)
     registry_url: str
     data_dir: Path
     cluster: str = "local"
@@ -66,6 +68,11 @@ class ExecutorSettings:
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)
     #: Called for each committed epoch.
     observer: EpochObserver = field(default_factory=Unobserved, compare=False, repr=False)
+
+    @property
+    def state(self) -> StateAddress:
+        """The address of the store of state."""
+        return StateAddress(self.state_url, self.cluster)
 
     @property
     def one_machine(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
+from pathlib import Path
 
 import polars as pl
 
+from connectors.memory.runs import MemoryRuns, Runs
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
@@ -31,6 +33,7 @@ from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.source_stage import run_source_stage
+from dsms.runtime.stages.stage_runs import ImmediateRuns
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.wire import Envelope, LocalOutbox
 from dsms.scheduler.work import Measures
@@ -45,31 +48,6 @@ from operators.streams.stream_output import DELETE, OP
 _AS_ROWS = ResultEncoding(encode=lambda output, changes: changes, most_bytes=2**62)
 #: More records than any log has.
 _ALL = 2**62
-
-
-class MemoryRuns:
-    """A run store that is a dict."""
-
-    def __init__(self) -> None:
-        self._runs: dict[str, pl.DataFrame] = {}
-
-    def read(self, name: str) -> pl.DataFrame:
-        """The rows of a run."""
-        return self._runs[name]
-
-    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Stores the runs at once."""
-        self._runs |= runs
-        return _nothing_to_wait_for
-
-    def keep(self, names: set[str]) -> None:
-        """Removes all other runs."""
-        for name in self._runs.keys() - names:
-            del self._runs[name]
-
-
-def _nothing_to_wait_for() -> None:
-    """Runs in memory are stored as soon as they are written."""
 
 
 class LocalRuntime:
@@ -89,7 +67,7 @@ class LocalRuntime:
         #: The reason why a query failed, by its id; it no longer runs.
         self.failed: dict[str, str] = {}
         self.measures = Measures(self.clock())
-        self._runs, self._published = MemoryRuns(), Published({}, {})
+        self._store, self._published = MemoryRuns(Runs(), Path()), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
         self._like: Revision | None = None
@@ -214,7 +192,7 @@ class LocalRuntime:
         for number in range(1, context.stages + 1):
             arrived = [message for message in messages if message.stage == number]
             messages = [message for message in messages if message.stage != number]
-            for box in TargetStage(context, number).run(arrived, self._runs, LocalOutbox):
+            for box in TargetStage(context, number).run(arrived, ImmediateRuns(self._store), LocalOutbox):
                 messages += box.sent
         return messages
 
@@ -227,7 +205,7 @@ class LocalRuntime:
         moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._without_failed(self._revision.plan), epoch.manifest)
-        self._runs.keep(self._revision.manifest.names())
+        self._store.sweep(self._revision.manifest.names())
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
         self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
 

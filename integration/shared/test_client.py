@@ -26,7 +26,6 @@ from dsms.client import (
     ResultDropped,
     StatementError,
 )
-from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running
@@ -186,20 +185,6 @@ def test_without_redis_a_call_with_a_key_is_not_begun(
         restartable_redis.start()
         done = [post(own.url, sql, unique) for _ in range(2)]
         assert [response.status_code for response in done] == [200, 200] and done[0].content == done[1].content
-
-
-def test_answers_in_redis_are_shared_and_bounded(redis_url: str, unique: str) -> None:
-    first, second = RedisAnswers(redis_url, unique, most=2), RedisAnswers(redis_url, unique, most=2)
-    assert [first.begin("a", b"1"), second.begin("a", b"2")] == [None, b"1"]
-    assert [second.replace("a", b"2", b"3"), second.replace("a", b"1", b"3"), first.begin("a", b"4")] == [
-        False, True, b"3",
-    ]  # fmt: skip
-    assert [first.begin(key, key.encode()) for key in "bc"] == [None, None]
-    assert [first.begin(key, b"new") for key in "cb"] == [b"c", b"b"]
-    assert first.begin("a", b"new") is None
-    short = RedisAnswers(redis_url, f"{unique}short", ttl_s=1)
-    assert short.begin("a", b"1") is None
-    assert wait_until(lambda: short.begin("a", b"2") != b"1", 10)
 
 
 def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: Client, source: str) -> None:

@@ -16,7 +16,7 @@ from connectors.kafka.fold import Fold
 from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
 from connectors.kafka.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
 from connectors.kafka.shed_log import read_decision
-from connectors.redis.run_store import frame_of_run, run_fields
+from connectors.redis.runs import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
 from dsms.model.catalog import read_catalog

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from connectors.kafka.log_pieces import MessagePiece
+from connectors.memory.runs import MemoryRuns, Runs
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.offsets import (
@@ -37,7 +37,8 @@ from dsms.runtime.stages.frames import remove_files
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.slice_intake import admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
-from dsms.runtime.stages.target_stage import RunStore, TargetStage
+from dsms.runtime.stages.stage_runs import ImmediateRuns, StageRuns
+from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import TargetTask
 from dsms.runtime.stages.wire import ArrowOutbox, envelopes
 from operators.core.errors import DsmsError
@@ -49,7 +50,7 @@ class World:
     the query chooses partitions), and dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
-    runs: dict[str, pl.DataFrame] = field(default_factory=dict)
+    runs: MemoryRuns = field(default_factory=lambda: MemoryRuns(Runs(), Path()))
     results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
     dead: list[tuple] = field(default_factory=list)
     published: Published = field(default_factory=lambda: Published({}, {}))
@@ -89,22 +90,6 @@ class World:
                 self.sheds.setdefault(query, {}).setdefault(place, []).append(rate.setting)
 
 
-@dataclass(frozen=True)
-class MemoryRuns:
-    """A run store that is a dict."""
-
-    runs: dict[str, pl.DataFrame]
-
-    def read(self, name: str) -> pl.DataFrame:
-        """A run."""
-        return self.runs[name]
-
-    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Stores the runs immediately."""
-        self.runs.update(runs)
-        return lambda: None
-
-
 def _pieces(messages: list[Message]) -> Iterator[MessagePiece]:
     """At least one piece; pieces grow, so that some are single records."""
     at = 0
@@ -123,14 +108,14 @@ def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revisi
 
 def epoch(  # noqa: PLR0913 what may differ between two epochs
     world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None, *,
-    results: ResultEncoding | None = None, store: RunStore | None = None,
+    results: ResultEncoding | None = None, store: StageRuns | None = None,
 ) -> Epoch:  # fmt: skip
     """Plans, reads, exchanges, computes and assembles one epoch. `reads` are the lanes that read records."""
     routed = sent(world, revision, limit, tasks, reads)
     world.epochs += 1
     targets = revision.plan.partitions
     context = stage_context([revision], f"e{world.epochs}", targets, results or ResultEncoding())
-    runs = store or MemoryRuns(world.runs)
+    runs = store or ImmediateRuns(world.runs)
     for stage in range(1, context.stages + 1):
         task = TargetTask(TargetStage(context, stage), lambda: runs, world.frames, world.most_to_driver)
         routed = exchanged(task, routed, targets)

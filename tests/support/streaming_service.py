@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from confluent_kafka import Message
 
+from connectors.memory.answers import MemoryAnswers
 from dsms.coordinator.catalog.lookup import UnknownName
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
@@ -27,7 +28,6 @@ from dsms.model.objects import Column, Source
 from dsms.model.principal import Caller, Principal
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
-from tests.support.memory_answer_store import MemoryAnswerStore
 
 SCHEMA = pa.schema([pa.field("room", pa.string()), pa.field("t", pa.int64())])
 HOT = Followed("o3", "hot", "dsms.hot", 2, SCHEMA, ("room",), "json")
@@ -109,7 +109,7 @@ class StreamingService(FakeService):
     def __init__(self, settings: FeedSettings = QUICK) -> None:
         super().__init__()
         self.results, self.version, self.run = FakeOutlet(settings), 1, threading.Event()
-        self.answers: Any = MemoryAnswerStore()
+        self.answers: Any = MemoryAnswers()
 
     def settled_version(self) -> int:
         return self.version

@@ -1,4 +1,4 @@
-"""`dsms doctor`: all checks of a cluster. They read Kafka and Redis directly; the cluster's services need not run."""
+"""`dsms doctor`: all checks of a cluster. They read Kafka and the store of state; the services need not run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from itertools import chain
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
-from connectors.redis.cluster_state import ClusterState
-from connectors.redis.inspection import Inspection
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.foreign_records import foreign_findings
 from dsms.coordinator.doctor.log_checks import (
@@ -22,8 +20,9 @@ from dsms.coordinator.doctor.log_checks import (
     topic_findings,
 )
 from dsms.coordinator.doctor.reader_checks import reader_findings
-from dsms.coordinator.doctor.redis_checks import Documents, cache_findings, document_findings, state_findings
+from dsms.coordinator.doctor.state_checks import Documents, cache_findings, document_findings, state_findings
 from dsms.coordinator.service.coordinator import INTERNAL_TOPICS
+from dsms.state.stores import StateAddress
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class ExaminedCluster:
     """The cluster to examine. `data_dir` is the data directory of its executors, if it is on this machine."""
 
     kafka: KafkaSettings
-    redis_url: str = field(repr=False)
+    state_url: str = field(repr=False)
     cluster: str
     data_dir: Path | None = None
 
@@ -50,9 +49,8 @@ def _repaired(finding: Finding) -> Finding:
 def _findings(examined: ExaminedCluster) -> Iterator[Finding]:
     logs = Logs(examined.kafka, examined.cluster)
     catalog = logs.catalog
-    documents = Documents(
-        Inspection(examined.redis_url, examined.cluster), ClusterState(examined.redis_url, examined.cluster), catalog
-    )
+    state = StateAddress(examined.state_url, examined.cluster).open()
+    documents = Documents(state.inspection(), state.cluster(), catalog)
     known = catalog or documents.copy
     topics = [query.topic for query in known.running()] if known else []
     yield from chain(reader_findings(examined.kafka), topic_findings(logs, INTERNAL_TOPICS))

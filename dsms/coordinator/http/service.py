@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from connectors.state.answers import AnswerStore
 from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.catalog.lookup import Document
-from dsms.coordinator.idempotency.calls import AnswerStore, IdempotentCalls
+from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.result_access import ResultAccess

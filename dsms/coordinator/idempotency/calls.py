@@ -17,11 +17,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
 
 import msgspec
 import structlog
 
+from connectors.state.answers import AnswerStore
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import ExternalError, UserError
 
@@ -61,18 +61,6 @@ class Entry(msgspec.Struct, frozen=True):
     version: int
     status: int | None = None
     body: bytes = b""
-
-
-class AnswerStore(Protocol):
-    """Entries by key, limited in age and number. Raises ExternalError if it cannot be reached."""
-
-    def begin(self, key: str, entry: bytes) -> bytes | None:
-        """Stores the entry and returns None; if the key has an entry already, returns that one instead."""
-        ...
-
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False if the key now has another entry or none."""
-        ...
 
 
 @dataclass(frozen=True)

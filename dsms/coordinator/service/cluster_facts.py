@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from connectors.redis.cluster_state import ClusterState
+from connectors.state.cluster import ClusterState
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.statements.control_tables import last_reports
 from dsms.coordinator.statements.log_ends import LogEnds

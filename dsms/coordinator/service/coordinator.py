@@ -17,13 +17,12 @@ from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic
 from connectors.kafka.shed_log import logged_decisions
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
-from connectors.redis.cluster_state import ClusterState
+from connectors.state.cluster import ClusterState
 from dsms.coordinator.audit.audit_log import AUDIT, AUDIT_TOPIC, RETENTION, AuditLog
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.catalog.lookup import Document, ReadableObject, object_named, readable_objects
 from dsms.coordinator.catalog.system_objects import system_sources, with_system_objects
-from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.replays import Replays
 from dsms.coordinator.results.result_access import Dependencies, ResultAccess
@@ -78,7 +77,8 @@ class Coordinator:
 
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._settings = settings
-        self._cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
+        state = settings.state.open(settings.alarms)
+        self._cluster = state.cluster()
         make_internal_topics(settings.kafka, settings.cluster)
         self.audit = AuditLog(settings.kafka, settings.cluster, settings.alarms)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)
@@ -100,7 +100,7 @@ class Coordinator:
             self._facts.states,
             alarms=settings.alarms,
         )
-        self.answers = RedisAnswers(settings.redis_url, settings.cluster)
+        self.answers = state.answers()
         self.results = ResultAccess(
             Dependencies(
                 settings.kafka,

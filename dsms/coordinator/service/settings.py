@@ -11,6 +11,7 @@ from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import Limits
 from dsms.model.topic_rules import TopicRules
 from dsms.scheduler.executor_count import Scaling
+from dsms.state.stores import StateAddress
 from operators.core.alarms import Alarms
 
 
@@ -20,7 +21,8 @@ class CoordinatorSettings:
     own, the limits of statements, and the number of fragments to which new queries are assigned."""
 
     kafka: KafkaSettings
-    redis_url: str = field(repr=False)
+    #: The URL of the store of state.
+    state_url: str = field(repr=False)
     cluster: str
     registry_url: str | None = None
     loads: LoadPolicy = field(default_factory=LoadPolicy)
@@ -34,3 +36,8 @@ class CoordinatorSettings:
     executors: tuple[Scale, Scaling] | None = None
     #: Records invalid data found in logs and in Redis.
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)
+
+    @property
+    def state(self) -> StateAddress:
+        """The address of the store of state."""
+        return StateAddress(self.state_url, self.cluster)

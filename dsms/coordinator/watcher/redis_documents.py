@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from connectors.redis.manifest import AHEAD_MS
+from connectors.state.claim import AHEAD_MS
 from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.registration.placement import fragments_of

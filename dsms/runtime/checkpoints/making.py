@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from connectors.kafka.config import KafkaSettings
-from connectors.redis.run_store import RunStore
+from connectors.state.runs import RunStore
 from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,
     Copy,

@@ -39,9 +39,10 @@ from connectors.kafka.names import transactional_id
 from connectors.kafka.pieces import decided_ranges
 from connectors.kafka.record_columns import RecordColumns, Records
 from connectors.kafka.topics import topic_ids
-from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import RunLocations, RunStore
-from connectors.redis.state_memory import Part
+from connectors.state.claim import Claim
+from connectors.state.manifests import ManifestStore
+from connectors.state.run_memory import Part, RunLocations
+from connectors.state.runs import RunStore
 from dsms.model.objects import Query, Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
@@ -122,7 +123,7 @@ class Committer:
             elif body:
                 log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=reason)
             if body:
-                self._progress.alarms.raise_at(self._manifests.key, reason)
+                self._progress.alarms.raise_at(self._manifests.place, reason)
             began_before = restored is not None or bool(published.frontiers)
             lost = reason if body else "Redis has no state of it" if began_before else ""
             manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)

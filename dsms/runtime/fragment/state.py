@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
-from connectors.redis.run_store import RunLocations
+from connectors.state.run_memory import RunLocations
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize

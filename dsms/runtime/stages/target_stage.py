@@ -1,7 +1,7 @@
 """The target stage: from the messages for a stage of all lanes, computes their output, state and results.
 
-A store keeps the runs of state: Redis in a Spark worker (`target_task`), a dict in an in-process session. All other
-code of the target stage is here, so both run the same code.
+A store keeps the runs of state: that of the cluster in a Spark worker (`target_task`), one in memory in a
+`LocalSession`. Both run the code here.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
-import polars as pl
 
 from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
@@ -22,6 +21,7 @@ from dsms.runtime.lanes.queues import SegmentCounts, StageInput, StageQueue, Tak
 from dsms.runtime.stages.frames import Frame
 from dsms.runtime.stages.lane_step import Frontiers, StageStep, routes, target_stage
 from dsms.runtime.stages.result_messages import ResultEncoding, result_messages
+from dsms.runtime.stages.stage_runs import StageRuns
 from dsms.runtime.stages.stored_state import Names, name_runs, restore
 from dsms.runtime.stages.wire import (
     Elements,
@@ -41,18 +41,6 @@ Moves = tuple[Frontiers, Frontiers]
 #: The output of a stage that processes nothing.
 _NO_STEP = StageStep({}, {}, {})
 _Outbox = TypeVar("_Outbox", bound=Outbox)
-
-
-class RunStore(Protocol):
-    """Stores the runs of traces, by name."""
-
-    def read(self, name: str) -> pl.DataFrame:
-        """The rows of a run."""
-        ...
-
-    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Begins to store new runs. The returned function waits until they are stored; it raises if that fails."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -145,7 +133,7 @@ class TargetStage:
     stage: int
 
     def run(
-        self, envelopes: Iterable[Envelope], store: RunStore, outbox: Callable[[int], _Outbox]
+        self, envelopes: Iterable[Envelope], store: StageRuns, outbox: Callable[[int], _Outbox]
     ) -> Iterator[_Outbox]:
         """Runs the stage and yields the messages that it sends: an outbox for each lane and target with input. `outbox`
         creates one for a revision. When the iterator ends, all runs are stored."""
@@ -163,7 +151,7 @@ class TargetStage:
             wait()
 
     def _step(
-        self, target: int, revision: int, lane_id: str, received: _Arrived, store: RunStore, out: Outbox
+        self, target: int, revision: int, lane_id: str, received: _Arrived, store: StageRuns, out: Outbox
     ) -> Callable[[], None]:
         """Runs a lane on a target. New runs are written in the background; the returned function waits for them."""
         context = self.context
@@ -192,7 +180,7 @@ class TargetStage:
         return stored
 
     def _work(
-        self, lane: Lane, target: int, names: Names, taken: TakenInput, moves: Moves, store: RunStore
+        self, lane: Lane, target: int, names: Names, taken: TakenInput, moves: Moves, store: StageRuns
     ) -> StageStep:
         """Runs the stage's vertices for a move of their frontiers."""
         state = restore(lane, self.stage, names, store.read)

@@ -11,12 +11,12 @@ import pytest
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import Entry, Findings, InternalLog, mark
 from connectors.kafka.native.library import SWITCH, library
-from connectors.redis.inspection import Found
+from connectors.state.inspection import Found
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
 from dsms.coordinator.doctor.reader_checks import reader_findings
-from dsms.coordinator.doctor.redis_checks import Documents, cache_findings, document_findings
+from dsms.coordinator.doctor.state_checks import Documents, cache_findings, document_findings
 from dsms.coordinator.watcher.cut_over import all_mark
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
@@ -132,7 +132,7 @@ def test_the_lost_version_of_the_catalog_comes_from_the_copy_alone() -> None:
 class MemoryKeys:
     """The keys of a Redis in memory, as an inspection sees them."""
 
-    cluster, client = "c", None
+    cluster, store = "c", "redis"
 
     def __init__(self, *found: Found, runs: dict[str, bytes] | None = None) -> None:
         self.found, self.deleted, self._runs = list(found), list[bytes | str](), runs or {}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import Any
 
 import httpx
 import pytest
 
+from connectors.memory.answers import MemoryAnswers
 from dsms.coordinator.idempotency.calls import Answer, Call, IdempotentCalls, OutcomeUnknown, Underway
 from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
-from tests.support.memory_answer_store import MemoryAnswerStore
 from tests.support.streaming_service import (
     StreamingService,
     running,
@@ -91,7 +92,7 @@ def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -
 )
 def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, status: int) -> None:
     """The first coordinator dies between the effect and the answer. The second one has the same store."""
-    store = MemoryAnswerStore()
+    store = MemoryAnswers()
     with running() as (first, url):
         first.answers = store
         first.execute = _dies  # type: ignore[method-assign]
@@ -109,7 +110,7 @@ def _dies(sql: str, cancelled: threading.Event) -> Any:
 
 
 def test_two_who_take_over_do_not_both_begin() -> None:
-    store = MemoryAnswerStore()
+    store = MemoryAnswers()
     call = Call("k", b"", 1, lambda version: True)
     with pytest.raises(ZeroDivisionError):
         IdempotentCalls(store).run(call, lambda: Answer(1 // 0, b""))
@@ -121,7 +122,7 @@ def test_two_who_take_over_do_not_both_begin() -> None:
         done.append(1)
         return Answer(200, b"{}")
 
-    abandoned = store.begin(next(iter(store.entries)), b"")
+    abandoned = store.begin(sha256(b"k").hexdigest(), b"")
     assert IdempotentCalls(store).run(call, act).status == 200
     assert done == [1]
 
@@ -129,7 +130,7 @@ def test_two_who_take_over_do_not_both_begin() -> None:
 class _Stale:
     """A store from the view of a coordinator that read it before another coordinator took over the call."""
 
-    def __init__(self, store: MemoryAnswerStore, seen: bytes | None) -> None:
+    def __init__(self, store: MemoryAnswers, seen: bytes | None) -> None:
         self._store, self._seen = store, seen
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
@@ -137,17 +138,3 @@ class _Stale:
 
     def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
         return self._store.replace(key, expected, entry)
-
-
-def test_the_store_forgets_the_oldest() -> None:
-    store = MemoryAnswerStore(most=2)
-    for key in "abc":
-        store.begin(key, key.encode())
-    assert [store.begin(key, b"new") for key in "cba"] == [b"c", b"b", None]
-
-
-def test_the_first_entry_of_a_key_is_kept_until_it_is_replaced() -> None:
-    store = MemoryAnswerStore()
-    assert [store.begin("k", b"1"), store.begin("k", b"2")] == [None, b"1"]
-    assert store.replace("k", b"1", b"3")
-    assert store.begin("k", b"2") == b"3"

@@ -11,29 +11,16 @@ import msgspec
 import pytest
 
 from connectors.kafka.config import KafkaSettings
+from connectors.memory.store import MemoryState
 from dsms.executor import process
 from dsms.executor.process import ExecutorProcess
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import Assignment
 from dsms.scheduler.tuning import Bounds
+from dsms.state.stores import STORES
 
 #: The number of turns without a fragment before an executor warms up.
 IDLE = 25
-
-
-class Cluster:
-    """The state of a cluster that assigns a fragment to the executor, or none."""
-
-    assigned = False
-
-    def assignments(self) -> bytes | None:
-        return msgspec.json.encode({"0": Assignment("executor-1", 7)}) if self.assigned else None
-
-    def catalog(self) -> bytes | None:
-        return None
-
-    def place(self, name: str) -> str:
-        return name
 
 
 class StandingRunner(SimpleNamespace):
@@ -52,19 +39,19 @@ class StandingRunner(SimpleNamespace):
 def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    cluster, warmed = Cluster(), []
-    settings = ExecutorSettings(KafkaSettings("127.0.0.1:1"), "redis://127.0.0.1:1", "", tmp_path)
-    monkeypatch.setattr(process, "ClusterState", lambda *_: cluster)
+    state, warmed = MemoryState(), list[bytes | None]()
+    monkeypatch.setitem(STORES, "test", lambda *_: state)  # type: ignore[arg-type]
+    settings = ExecutorSettings(KafkaSettings("127.0.0.1:1"), "test://", "", tmp_path)
     monkeypatch.setattr(process, "Reporter", lambda *_: SimpleNamespace(bounds=settings.bounds))
     monkeypatch.setattr(process, "Runner", lambda *_: StandingRunner())
-    monkeypatch.setattr(process, "warm_up", lambda *_: warmed.append(cluster.assigned))
+    monkeypatch.setattr(process, "warm_up", lambda *_: warmed.append(state.cluster().assignments()))
     spark: Any = None
     executor = ExecutorProcess(settings, lambda: spark, lambda _: spark, threading.Event())
     runners: dict[str, Any] = {}
 
     def turns(count: int, *, assigned: bool) -> int:
         """Runs turns; returns how often the executor warmed up in them."""
-        cluster.assigned = assigned
+        state.cluster().set_assignments(msgspec.json.encode({"0": Assignment("executor-1", 7)} if assigned else {}))
         before = len(warmed)
         for _ in range(count):
             executor._turn(spark, runners)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from connectors.redis.run_store import RunLocations
+from connectors.state.run_memory import RunLocations
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.epoch import Epoch, Measured

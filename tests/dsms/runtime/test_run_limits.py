@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from connectors.redis import run_cache
 from connectors.redis.client import connect, key
-from connectors.redis.run_store import RunStore
+from connectors.redis.runs import RedisRuns
 from dsms.local.installed import local_redis
 from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import revised
-from dsms.runtime.stages.target_task import RedisRuns
+from dsms.runtime.stages.stage_runs import BackgroundRuns
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
@@ -71,15 +71,15 @@ class Fragment:
         self.manifest = Manifest(targets=self.targets)
         self.revision = start(self.catalog, self.targets)  # type: ignore[arg-type]
 
-    def store(self, limit: int | None) -> RunStore:
-        return RunStore(self.client, self.cluster, FRAGMENT, self.directory, limit)
+    def store(self, limit: int | None) -> RedisRuns:
+        return RedisRuns(self.client, self.cluster, FRAGMENT, self.directory, limit)
 
     def turn(self, limit: int | None, event: str, records: int) -> bool:
         """Runs one epoch and the event after it; returns whether anything was left to do."""
         store = self.store(limit)
         self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
         try:
-            done = epoch(self.world, self.revision, records, 1, store=RedisRuns(store))
+            done = epoch(self.world, self.revision, records, 1, store=BackgroundRuns(store))
         except ExternalError:  # the only copy of a run was on the damaged disk
             self.recover(store)
             return True
@@ -112,7 +112,7 @@ class Fragment:
             content[len(content) // 2] ^= 16
             file.write_bytes(content)
 
-    def recover(self, store: RunStore) -> None:
+    def recover(self, store: RedisRuns) -> None:
         names = self.manifest.names()
         if not store.present(names):
             self.manifest = Manifest(epoch=self.manifest.epoch, targets=self.targets)
@@ -205,7 +205,7 @@ def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Pat
 
 
 def test_a_run_that_is_nowhere_is_an_error_and_makes_recovery_rebuild(redis_url: str, tmp_path: Path) -> None:
-    store = RunStore(connect(redis_url), "nowhere", FRAGMENT, tmp_path, 0)
+    store = RedisRuns(connect(redis_url), "nowhere", FRAGMENT, tmp_path, 0)
     store.write({"1/a": pl.DataFrame({"k": [1, 2]})})
     assert store.present(["1/a"]) and store.read("1/a")["k"].to_list() == [1, 2]
     (file,) = tmp_path.iterdir()

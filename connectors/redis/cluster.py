@@ -1,7 +1,4 @@
-"""The documents that coordinator and executors exchange through Redis.
-
-They are the catalog copy, assignments, signs of life, reports and settings.
-"""
+"""The documents that coordinator and executors exchange through Redis."""
 
 from __future__ import annotations
 
@@ -11,26 +8,20 @@ from typing import cast
 
 import redis
 
-from connectors.redis.client import connect
 from connectors.redis.errors import translated
+from connectors.state.cluster import LEASE_MS, STORY_MS
 from operators.core.alarms import Alarms
 
-#: An executor without a sign of life for this long is considered dead.
-LEASE_MS = 4_000
-#: The story of a fragment on an executor is kept for a day after the executor has last written it.
-STORY_MS = 24 * 60 * 60 * 1000
 #: Redis's answer for the time to live of a key that never expires.
 _NEVER = -1
 
 
-class ClusterState:
-    """The documents of a cluster. They may be lost: the coordinator restores them from Kafka. A key that cannot be
-    such a document is ignored: one of another type, such as a list, or a sign of life that never expires."""
+class RedisCluster:
+    """Implements `connectors.state.cluster.ClusterState`. A key that cannot be such a document is ignored: one of
+    another type, such as a list, or a sign of life that never expires."""
 
-    def __init__(self, url: str, cluster: str, alarms: Alarms | None = None) -> None:
-        self.name = cluster
-        self._client: redis.Redis = connect(url)
-        self._alarms = alarms or Alarms()
+    def __init__(self, client: redis.Redis, cluster: str, alarms: Alarms) -> None:
+        self.name, self._client, self._alarms = cluster, client, alarms
         self._prefix = "dsms:{" + cluster + "}:"
         replace = resources.files("connectors.redis").joinpath("lua/set_document.lua").read_text()
         self._replace = self._client.register_script(replace)

@@ -1,4 +1,4 @@
-"""Checks of the data in Redis: the copy of the catalog, the documents of executors, manifests and runs."""
+"""Checks of the store of state: the copy of the catalog, the documents of executors, manifests and runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.redis.cluster_state import ClusterState
-from connectors.redis.inspection import Found, Inspection
-from connectors.redis.manifest import ManifestStore
-from connectors.redis.run_store import frame_of_run
+from connectors.state.cluster import ClusterState
+from connectors.state.inspection import Found, Inspection
 from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
@@ -25,6 +23,7 @@ from operators.core.decoding import Broken, decoded
 _ANEW = "remove it: its owner writes it again"
 #: Where executors keep runs in their data directory: with the `--state-dir` of `dsms up`, and without one.
 _CACHES = ("state", "cache")
+_REBUILT = "remove it: state is rebuilt from the logs, or from a checkpoint"
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,11 @@ def document_findings(documents: Documents) -> Iterator[Finding]:
         problem = _problem(found, documents.inspection.cluster)
         if problem is None:
             continue
-        place, repair = f"redis {found.key.decode(errors='replace')}", partial(documents.inspection.delete, found.key)
-        yield Finding("error", place, problem, _ANEW, repair)
+        place = _place(documents.inspection, found.key)
+        yield Finding("error", place, problem, _ANEW, partial(documents.inspection.delete, found.key))
     copy, catalog = documents.copy, documents.catalog
     if catalog is not None and copy is not None and copy.version != catalog.version:
-        place = f"redis {documents.state.place('catalog')}"
+        place = f"{documents.inspection.store} {documents.state.place('catalog')}"
         problem = f"the copy of the catalog is of version {copy.version}, the log of version {catalog.version}"
         yield Finding("error", place, problem, "write it again from the log", partial(_write_copy, documents, catalog))
 
@@ -106,35 +105,26 @@ def state_findings(documents: Documents) -> Iterator[Finding]:
 
 
 def _fragment_findings(inspection: Inspection, fragment: str, *, alive: bool) -> Iterator[Finding]:
-    store = ManifestStore(inspection.client, inspection.cluster, fragment)
-    fields, body = inspection.fields(store.key.encode()), store.read()[1]
-    manifest = read_manifest(body)
-    if fields is None or manifest is None:
-        problem = "the manifest is not a hash" if fields is None else "the manifest cannot be read"
-        advice = "remove it: state is rebuilt from the logs, or from a checkpoint"
-        yield Finding("error", f"redis {store.key}", problem, advice, partial(inspection.delete, store.key))
+    found = inspection.manifest(fragment)
+    manifest, place = read_manifest(found.body), _place(inspection, found.key)
+    if found.problem is not None or manifest is None:
+        problem = found.problem or "the manifest cannot be read"
+        yield Finding("error", place, problem, _REBUILT, partial(inspection.delete, found.key))
         return
     runs = inspection.runs(fragment)
     for name in sorted(manifest.names() & runs.keys()):
-        if damage := _damage(inspection.fields(runs[name])):
-            advice = "remove it: state is rebuilt from the logs, or from a checkpoint"
-            place = f"redis {runs[name].decode(errors='replace')}"
-            yield Finding("error", place, damage, advice, partial(inspection.delete, runs[name]))
+        if damage := inspection.damage(runs[name]):
+            repair = partial(inspection.delete, runs[name])
+            yield Finding("error", _place(inspection, runs[name]), damage, _REBUILT, repair)
     orphans = sorted(runs.keys() - manifest.names()) if not alive else []
     if orphans:
         repair = partial(_delete_all, inspection, [runs[name] for name in orphans])
         count = f"{len(orphans)} runs to which no manifest refers"
-        yield Finding("warning", f"redis {store.key}", count, "remove them", repair)
+        yield Finding("warning", place, count, "remove them", repair)
 
 
-def _damage(fields: dict[bytes, bytes] | None) -> str | None:
-    if fields is None:
-        return "it is not a run"
-    try:
-        frame_of_run(fields)
-    except Broken as error:
-        return str(error)
-    return None
+def _place(inspection: Inspection, key: bytes) -> str:
+    return f"{inspection.store} {key.decode(errors='replace')}"
 
 
 def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:

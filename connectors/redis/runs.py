@@ -7,7 +7,6 @@ it is lost, recovery rebuilds its lanes from Kafka, so results are the same unde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 from zlib import crc32
@@ -19,7 +18,8 @@ from connectors.redis.client import key
 from connectors.redis.damage import DamageReports
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
-from connectors.redis.state_memory import Part, StateMemory, leaving
+from connectors.redis.state_memory import StateMemory
+from connectors.state.run_memory import Part, RunLocations, leaving
 from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
@@ -30,14 +30,6 @@ CHUNK = 48 * 1024 * 1024
 _UNFINISHED = "/unfinished"
 #: The field of the check sum.
 CHECK = "crc32"
-
-
-@dataclass(frozen=True)
-class RunLocations:
-    """Where runs are: the sizes in bytes, by name, of those in Redis and of those only on disk."""
-
-    resident: dict[str, int]
-    disk: dict[str, int]
 
 
 def run_fields(blob: bytes) -> dict[str, bytes]:
@@ -65,12 +57,9 @@ def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
     return frame_from_ipc(blob)
 
 
-class RunStore:
-    """Writes a run once under its name and reads it from anywhere.
-
-    A name is a path-like text (`incarnation/epoch/…`), and the content of a name never changes. `limit` is how many
-    bytes the fragment's runs may take in Redis; None means no limit.
-    """
+class RedisRuns:
+    """Implements `connectors.state.runs.RunStore`. `limit` is how many bytes the fragment's runs may take in Redis;
+    None means no limit."""
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str, cache: Path, limit: int | None = None) -> None:
         self._client = client
@@ -79,7 +68,7 @@ class RunStore:
         self._reports = DamageReports(client, cluster, fragment)
         self._memory, self._limit = StateMemory(client, cluster, fragment), limit
 
-    def write(self, runs: dict[str, pl.DataFrame]) -> None:
+    def write(self, runs: Mapping[str, pl.DataFrame]) -> None:
         """Stores the runs: in Redis up to the limit, the others on disk. All are durable when this returns."""
         if not runs:
             return

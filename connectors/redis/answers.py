@@ -1,14 +1,13 @@
-"""The answers of idempotent calls, kept in Redis for a day."""
+"""The answers of idempotent calls in Redis, where they outlive the coordinator."""
 
 from __future__ import annotations
 
 import time
 
-from connectors.redis.client import connect
-from connectors.redis.errors import translated
+import redis
 
-TTL_S = 24 * 3600
-MOST_KEYS = 10_000
+from connectors.redis.errors import translated
+from connectors.state.answers import MOST_KEYS, TTL_S
 
 _BEGIN = """
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -38,10 +37,9 @@ return 1
 
 
 class RedisAnswers:
-    """Stores entries in Redis, where they outlive the coordinator."""
+    """Implements `connectors.state.answers.AnswerStore`."""
 
-    def __init__(self, url: str, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
-        client = connect(url)
+    def __init__(self, client: redis.Redis, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
         self._prefix = "dsms:{" + cluster + "}:answer"
         self._bounds = (ttl_s, most)
         self._begin, self._replace = client.register_script(_BEGIN), client.register_script(_REPLACE)
