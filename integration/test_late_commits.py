@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.names import transactional_id
+from connectors.kafka.client.names import transactional_id
 from dsms.local.broker import Broker
 from integration.cluster import Cluster, kill_9, running
 from integration.holding_proxy import END_TXN, PRODUCE, HoldingProxy, holding

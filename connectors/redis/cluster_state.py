@@ -11,9 +11,9 @@ from typing import cast
 
 import redis
 
+from connectors.alarms import Alarms
 from connectors.redis.client import connect
 from connectors.redis.errors import translated
-from operators.core.alarms import Alarms
 
 #: An executor without a sign of life for this long is considered dead.
 LEASE_MS = 4_000

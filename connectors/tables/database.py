@@ -10,8 +10,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from connectors.credentials.masking import MASK
 from operators.core.errors import DsmsError, ExternalError, UserError
-from operators.core.masking import MASK
 
 BATCH_ROWS = 10_000
 #: The actions that a query of sqlite may perform.

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import msgspec
 import pyarrow as pa
 
-from connectors.kafka.names import dead_letter_topic
-from operators.core.masking import masked_urls
+from connectors.credentials.masking import masked_urls
+from connectors.kafka.client.names import dead_letter_topic
 from operators.expressions.rendering import simple_type
 
-#: The name of a record format, as in `connectors.kafka.record_formats`.
+#: The name of a record format, as in `connectors.kafka.schema_registry.record_formats`.
 Format = str
 DEFAULT_IDLE_MS = 5_000
 DEFAULT_AHEAD_MS = 86_400_000

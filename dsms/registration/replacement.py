@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from connectors.kafka.record_formats import FORMATS
+from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
-from dsms.optimizer.start_instants import from_instant
-from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.planner.optimizer.start_instants import from_instant
+from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.queries import (
@@ -34,9 +34,9 @@ from dsms.registration.queries import (
 from dsms.registration.query_limits import check_plan
 from dsms.registration.removed_records import check_none_removed
 from dsms.sql.binder.bind import bind, plan_of
-from dsms.sql.binder.clock import clock_view
 from dsms.sql.binder.dependencies import dependencies_of, dependents
 from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.streams.clock import clock_view
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
-from connectors.kafka.names import dead_letter_topic
+from connectors.kafka.client.names import dead_letter_topic
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits

@@ -10,8 +10,9 @@ from math import inf
 
 import polars as pl
 
-from dsms.physical.fragment_plan import FragmentPlan
-from dsms.physical.lane import Lane, Output
+from dsms.measurements.work import Measures
+from dsms.planner.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
 from dsms.runtime.batching.offsets import (
     LoggedSettings,
@@ -33,7 +34,6 @@ from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.source_stage import run_source_stage
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.wire import Envelope, LocalOutbox
-from dsms.scheduler.work import Measures
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_logs import Log, LogSlices
 from dsms.testing.local_tables import INSTANT, OPERATION

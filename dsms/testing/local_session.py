@@ -21,10 +21,10 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Object, Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
-from dsms.physical.cost.estimate import Statistics
-from dsms.physical.explain import explain
-from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
-from dsms.physical.lane import Output
+from dsms.planner.physical.cost.estimate import Statistics
+from dsms.planner.physical.explain import explain
+from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
+from dsms.planner.physical.lane import Output
 from dsms.registration.continuous import resolved_statement
 from dsms.registration.environment import FixedEnvironment
 from dsms.registration.join_orders import switched_to_next_order

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from connectors.kafka.internal_log import Entry
+from connectors.kafka.logs.internal_log import Entry
 from dsms.coordinator.registry.state import Event, read_event
 from dsms.model.objects import Object
 from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of

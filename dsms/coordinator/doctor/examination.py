@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from connectors.redis.cluster_state import ClusterState
 from connectors.redis.inspection import Inspection
 from dsms.coordinator.doctor.finding import Finding

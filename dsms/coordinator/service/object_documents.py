@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from connectors.credentials.masking import masked_urls
 from dsms.coordinator.catalog.lookup import Document, object_named
 from dsms.coordinator.watcher.object_states import States
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Table, kind_of, shown_sql
 from dsms.model.types import type_sql
 from dsms.registration.object_columns import schema_and_keys, why_unknown
-from operators.core.masking import masked_urls
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from connectors.kafka.config import KafkaSettings
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import Limits
 from dsms.model.topic_rules import TopicRules
-from dsms.scheduler.executor_count import Scaling
-from operators.core.alarms import Alarms
+from dsms.placement.executor_count import Scaling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, assert_never
 
 import msgspec
 
+from connectors.alarms import Alarm, Alarms, merged
 from dsms.coordinator.audit.audit_log import Audit, NoAudit
 from dsms.coordinator.audit.audit_rows import audit_rows
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
@@ -28,12 +29,11 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.placement.leases import ExecutorStatus
 from dsms.registration.kinds.explain_result import ExplainResult
 from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
 from dsms.registration.kinds.show_audit import ShowAudit
-from dsms.scheduler.leases import ExecutorStatus
-from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
-from operators.core.alarms import Alarm, Alarms, merged
+from dsms.scheduling.tuning import BATCHES, Tuning, read_option, read_tuning
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
 from operators.core.quoting import quoted_identifier, quoted_text

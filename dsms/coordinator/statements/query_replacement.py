@@ -26,9 +26,9 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
+from dsms.placement.leases import ExecutorStatus
 from dsms.registration.replacement import halted, replaced_by, resumed, retired
 from dsms.registration.statements import apply
-from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 log = structlog.get_logger()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import structlog
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import Partition, delete_topic, latest, partition_counts
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import Partition, delete_topic, latest, partition_counts
 from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
@@ -27,7 +28,7 @@ from dsms.model.objects import Query, Table
 from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
-from dsms.physical.parts.links import link_topics
+from dsms.planner.physical.parts.links import link_topics
 from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
 from dsms.tables.effect import counted
@@ -38,7 +39,6 @@ from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
 from dsms.tables.statements import Write, effects_of, insertions, names_read, returned
-from operators.core.alarms import Alarms
 
 #: The question of a SELECT: over all rows, or over promising regions first.
 Asking = Question | Promising

@@ -11,8 +11,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.binder.expression_functions import is_function_name
-from dsms.sql.binder.python_functions import STARTS, definition_of, function_of
+from dsms.sql.binder.scalars.expression_functions import is_function_name
+from dsms.sql.binder.scalars.python_functions import STARTS, definition_of, function_of
 from dsms.sql.parser import functions as syntax
 from operators.aggregates import AGGREGATES
 from operators.expressions import type_name

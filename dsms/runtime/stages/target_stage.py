@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import msgspec
 import polars as pl
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.lanes.queues import SegmentCounts, StageInput, StageQueue, TakenInput, served, stage_inputs
 from dsms.runtime.stages.frames import Frame

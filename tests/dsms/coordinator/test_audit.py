@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from connectors.credentials.masking import masked
 from dsms.coordinator.audit.audit_log import AuditEntry, Event, audited
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
@@ -15,7 +16,6 @@ from dsms.model.tokens import new_token
 from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.registration.statements import kind_of_statement, parse
 from operators.core.errors import ExternalError, SqlError, UserError
-from operators.core.masking import masked
 from tests.support.fake_service import FakeService
 
 ANN = Caller(Principal("ann", "writer"), "r1")

@@ -13,7 +13,7 @@ from dsms.coordinator.statements.statement_runner import RUNNERS, StatementRunne
 from dsms.model import statements as st
 from dsms.model.objects import Source
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
-from dsms.scheduler.leases import QueryStatus
+from dsms.placement.leases import QueryStatus
 from operators.core.errors import ExternalError, SqlError, UserError
 from tests.support.statement_cluster import StatementCluster
 

@@ -15,8 +15,8 @@ from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
 from dsms.model.principal import ANYBODY
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.registration.statements import apply, parse
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import apply_all
 

@@ -24,7 +24,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
 from dsms.registration.statements import parse
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
 from dsms.tables.one_time import evaluate

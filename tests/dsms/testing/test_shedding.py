@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dsms.registration.replacement import halted, replaced_by
 from dsms.registration.statements import apply, parse
-from dsms.scheduler.spread import Observed
+from dsms.shedding.observed_input import Observed
 from dsms.testing import LocalSession
 from operators.core.delta import Delta
 from operators.core.errors import UserError

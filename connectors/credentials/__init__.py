@@ -1,0 +1,1 @@
+"""Secrets by reference, TLS of our own clients, and masking of secrets in texts."""

@@ -1,0 +1,139 @@
+"""Secrets by reference: only the name is written, sent, kept and shown; the process that uses the value looks it up.
+
+A text refers to a secret by `${secret:NAME}`, as Kafka's own configuration does. Its value is in the environment of the
+process that uses it: in the variable `DSMS_SECRET_NAME`, in the file that `DSMS_SECRET_NAME_FILE` names, or in the file
+`NAME` of the directory `DSMS_SECRETS_DIR`, such as a mounted Kubernetes Secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, MutableMapping
+from pathlib import Path
+from urllib.parse import quote
+
+from connectors.credentials.masking import MASK, masked
+from operators.core.errors import ConfigError, UserError
+
+_REFERENCE = re.compile(r"\$\{secret:(?P<name>[^}]*)\}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_PREFIX, _DIRECTORY, _FILE = "DSMS_SECRET_", "DSMS_SECRETS_DIR", "_FILE"
+#: Settings of all our programs that may hold a secret. The variable NAME_FILE names a file with the value of NAME.
+IN_FILES = ("DSMS_REDIS", "DSMS_REGISTRY", "DSMS_TOKEN")
+
+
+class NoSecret(UserError):
+    """There is no secret of this name."""
+
+
+def references(text: str) -> tuple[str, ...]:
+    """The names of the secrets that a text refers to.
+
+    >>> references("http://ann:${secret:registry}@host:8081")
+    ('registry',)
+    """
+    return tuple(found["name"] for found in _REFERENCE.finditer(text))
+
+
+def resolved(text: str, environ: Mapping[str, str]) -> str:
+    """The text with its references replaced by the secrets' values. Raises NoSecret if one does not exist.
+
+    >>> resolved("k=${secret:my-key}", {"DSMS_SECRET_MY_KEY": "4711"})
+    'k=4711'
+    """
+    return _REFERENCE.sub(lambda found: _value(found["name"], environ), text)
+
+
+def resolved_url(url: str, environ: Mapping[str, str]) -> str:
+    """The URL with its references replaced by the secrets' values. A value within the URL is escaped, so that it may be
+    any password; a URL that is a secret as a whole is not escaped.
+
+    >>> resolved_url("http://ann:${secret:p}@host", {"DSMS_SECRET_P": "a/b@c"})
+    'http://ann:a%2Fb%40c@host'
+    >>> resolved_url("${secret:p}", {"DSMS_SECRET_P": "http://host"})
+    'http://host'
+    """
+    if _REFERENCE.fullmatch(url):
+        return resolved(url, environ)
+    return _REFERENCE.sub(lambda found: quote(_value(found["name"], environ), safe=""), url)
+
+
+def check_no_secret(text: str, what: str) -> None:
+    """Raises UserError if a text holds a password instead of a reference.
+
+    >>> check_no_secret("http://ann:${secret:p}@host", "REGISTRY")
+    >>> check_no_secret("http://ann:4711@host", "REGISTRY")
+    Traceback (most recent call last):
+    operators.core.errors.UserError: REGISTRY must not contain a password, because it would be stored and shown; ...
+    """
+    if _holds_password(text):
+        hint = "write ${secret:NAME} in its place, and give the value to the coordinator as DSMS_SECRET_NAME"
+        raise UserError(f"{what} must not contain a password, because it would be stored and shown", hint=hint)
+
+
+def from_files(environ: Mapping[str, str], names: Iterable[str] = IN_FILES) -> dict[str, str]:
+    """The variables whose values are in files: DSMS_REDIS for DSMS_REDIS_FILE. Raises ConfigError if both are set.
+
+    >>> from_files({"DSMS_REDIS": "redis://host"})
+    {}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        if (file := environ.get(name + _FILE)) is not None:
+            if name in environ:
+                raise ConfigError(f'both "{name}" and "{name}{_FILE}" are set', hint="set one of them")
+            found[name] = secret_file(Path(file))
+    return found
+
+
+def take_files(environ: MutableMapping[str, str]) -> None:
+    """Replaces the names of files by their contents, as `from_files` reads them, for this program and its children."""
+    for name, value in from_files(environ).items():
+        environ[name] = value
+        del environ[name + _FILE]
+
+
+def check_arguments(arguments: Iterable[str]) -> None:
+    """Raises ConfigError if a command line, which everybody on the machine can read, contains a password.
+
+    >>> check_arguments(["--redis", "redis://:4711@host"])
+    Traceback (most recent call last):
+    operators.core.errors.ConfigError: the command line contains a password, and everybody on the machine can read ...
+    """
+    for argument in arguments:
+        if _holds_password(argument):
+            hint = (
+                "set the option's environment variable (such as DSMS_REDIS or DSMS_REDIS_FILE), or write ${secret:NAME}"
+            )
+            raise ConfigError(
+                "the command line contains a password, and everybody on the machine can read it", hint=hint
+            )
+
+
+def secret_file(file: Path) -> str:
+    """The text of a file without trailing line breaks. Raises ConfigError if the file cannot be read."""
+    try:
+        return file.read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f'cannot read the secret in "{file}": {type(error).__name__}') from error
+
+
+def _holds_password(text: str) -> bool:
+    """Whether a text holds a password that is not a reference."""
+    without = _REFERENCE.sub(MASK, text)
+    return masked(without) != without
+
+
+def _value(name: str, environ: Mapping[str, str]) -> str:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits, _, - and ., and begin with a letter or a digit"
+        raise NoSecret(f'"{name}" is not the name of a secret', hint=hint)
+    variable = _PREFIX + re.sub(r"[.-]", "_", name).upper()
+    if variable in environ:
+        return environ[variable]
+    if variable + _FILE in environ:
+        return secret_file(Path(environ[variable + _FILE]))
+    if _DIRECTORY in environ and (file := Path(environ[_DIRECTORY], name)).is_file():
+        return secret_file(file)
+    hint = f"set {variable}, {variable}{_FILE}, or {_DIRECTORY} where it is used: coordinator, executors, clients"
+    raise NoSecret(f'secret "{name}" not found in this process', hint=hint)
