@@ -1,4 +1,4 @@
-"""Collects the rows, groups and values that a query's Shed operator saw, and estimates the query's error from them."""
+"""What a query's Shed operator saw: collects its rows, groups and values, and estimates the query's error from them."""
 
 from __future__ import annotations
 

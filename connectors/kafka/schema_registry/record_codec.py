@@ -1,4 +1,4 @@
-"""Converts single rows to and from the bytes of a record: JSON here, Avro in `connectors.kafka.schema_registry.avro_codec`.
+"""Converts single rows to and from the bytes of a record: JSON here, Avro in `avro_codec`.
 
 For tools that handle one record at a time; batches go through `connectors.formats`.
 """

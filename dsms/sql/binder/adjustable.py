@@ -26,8 +26,8 @@ from operators.expressions import Expression, column
 
 def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
     """The bound plan of a query with its options applied: window sizes that are chosen at run time, if its memory is
-    bounded (`dsms.planner.optimizer.window_ranges`); sketches instead, if it also allows an error (`dsms.planner.optimizer.sketches`);
-    or a Shed operator, if its input may be shed (`dsms.planner.optimizer.shedding`)."""
+    bounded (`window_ranges`); sketches instead, if it also allows an error (`sketches`); or a Shed operator, if its
+    input may be shed (`shedding`, all in `dsms.planner.optimizer`)."""
     node = with_ranges(node, query.id, bounded=query.memory is not None and query.sketch_error is None)
     if query.sketch_error is not None:
         return approximated(node, query.sketch_error)
