@@ -13,9 +13,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connectors.formats import AvroEncoder
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import HEARTBEAT_HEADER
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import HEARTBEAT_HEADER
+from connectors.kafka.client.topics import KEPT, ensure_topic
 
 PARTITIONS = 4
 EVENTS_PER_MS = 10

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.native.library import library
 from dsms.cli.api_client import ApiClient
 from dsms.local import supervisor

@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report import Result, write_report
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import DefinitionText, Known, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, Known, definition_of
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.user_defined import result_type
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta, polars_schema

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from benchmarks.bids import PARTITIONS, bids, encoder, heartbeat, send
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 
 TICK_S = 0.02
 _POOL = 400_000

@@ -10,8 +10,8 @@ from benchmarks.bids import WRITER, bids, encoder, heartbeat
 from benchmarks.cluster import Cluster
 from benchmarks.progress import FrontierWatch
 from benchmarks.throughput import register
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import ExternalError
 
 BATCHES = 20

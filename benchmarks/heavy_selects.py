@@ -32,8 +32,8 @@ from benchmarks.jobs import JOBS
 from benchmarks.latency import WARM_UP_S, seen_now
 from benchmarks.report import Result, write_report
 from benchmarks.throughput import register
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import ExternalError
 
 See = Callable[[], NDArray[np.int64]]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.progress import Frontiers, ProgressReader
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.local.process import ManagedProcess
 from dsms.local.waiting import wait_until
 from integration.cluster import DEADLINE_S, Cluster, kill_9

@@ -15,8 +15,8 @@ from benchmarks.cluster import Cluster, report
 from benchmarks.jobs import Job
 from benchmarks.results import integers
 from benchmarks.throughput import PREFIX, register
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import ExternalError
 
 WARM_UP_S = 10

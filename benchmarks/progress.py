@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import latest, partitions_of
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import internal_topic
+from connectors.kafka.client.topics import latest, partitions_of
 from operators.core.errors import ExternalError
 
 _PIECE, _POLL_S = 10_000, 0.1

@@ -32,8 +32,8 @@ from benchmarks.report import Result, write_report
 from benchmarks.results import committed_messages, expected, verify
 from benchmarks.throughput import until
 from benchmarks.usage import Usage
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import KEPT, ensure_topic
 from dsms.local.artifacts import Resolver, cache_dir
 from dsms.local.java import find_java
 from dsms.local.versions import Artifact

@@ -22,10 +22,10 @@ from benchmarks.bids import PARTITIONS, WRITER
 from benchmarks.cluster import Cluster, report, running_cluster
 from benchmarks.report import Result, write_report
 from benchmarks.throughput import register
-from connectors.kafka.names import internal_topic
-from connectors.kafka.pieces import committed_ranges, pieces
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.names import internal_topic
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.records.pieces import committed_ranges, pieces
+from connectors.kafka.schema_registry.registry import register_schema
 from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, TopicPartition
 from numpy.typing import NDArray
 
 from benchmarks.bids import all_bids
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import translate
-from connectors.kafka.pieces import decided_ranges
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.errors import translate
+from connectors.kafka.records.pieces import decided_ranges
 from operators.core.errors import InternalError
 
 _CONSUME = 50_000

@@ -25,8 +25,8 @@ from benchmarks.bids import PARTITIONS, WRITER
 from benchmarks.cluster import Cluster, report, running_cluster
 from benchmarks.report import Result, write_report
 from benchmarks.throughput import register
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, Partition, ensure_topic, latest
+from connectors.kafka.client.topics import KEPT, Partition, ensure_topic, latest
+from connectors.kafka.schema_registry.registry import register_schema
 from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 

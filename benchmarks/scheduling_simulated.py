@@ -16,12 +16,12 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from benchmarks.report import Result, write_report
-from dsms.scheduler import progress_chart as progress
-from dsms.scheduler.inputs import Bursts, Input
-from dsms.scheduler.policies import SteepestChain
-from dsms.scheduler.ready import Moment, Past, Ready
-from dsms.scheduler.registry import parse_policy
-from dsms.scheduler.simulate import Outcome, Setup, simulate
+from benchmarks.scheduling.inputs import Bursts, Input
+from benchmarks.scheduling.simulate import Outcome, Setup, simulate
+from dsms.measurements import progress_chart as progress
+from dsms.scheduling.policies import SteepestChain
+from dsms.scheduling.ready import Moment, Past, Ready
+from dsms.scheduling.registry import parse_policy
 
 OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
 POLICIES = ("chain", "greedy", "chain(latency = 15 s)", "round_robin", "weighted_fair", "fifo")

@@ -28,8 +28,8 @@ from benchmarks.report import Result, write_report
 from benchmarks.results import committed
 from benchmarks.throughput import register
 from benchmarks.usage import Usage
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import DsmsError, ExternalError
 
 OUT = Path(__file__).parent / "out" / "sharing.json"

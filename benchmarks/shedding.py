@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from benchmarks.report import Result, write_report
-from dsms.scheduler.shedding import Demand, Load, cost_per_record, decide
-from dsms.scheduler.spread import Observed
+from dsms.shedding.observed_input import Observed
+from dsms.shedding.rates import Demand, Load, cost_per_record, decide
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.streams.settings import settings_of

@@ -12,8 +12,8 @@ import pyarrow as pa
 from benchmarks.bids import WRITER
 from benchmarks.results import committed_messages
 from connectors.formats import AvroDecoder
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import internal_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import internal_topic
 
 #: The key of a result: the end of its window, and its group.
 Key = tuple[int, int]

@@ -31,8 +31,8 @@ from benchmarks.shedding_answers import Answers, Rows, errors, final_relation, l
 from benchmarks.shedding_queries import GROUPS, QUERIES, WINDOW_MS, Query
 from benchmarks.shedding_watch import Watch, lanes_of
 from benchmarks.throughput import register
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 

@@ -15,7 +15,7 @@ from benchmarks.net_time import net_s
 from benchmarks.progress import FrontierWatch, Moved
 from benchmarks.results import committed, expected, verify
 from benchmarks.usage import Usage
-from connectors.kafka.registry import register_schema
+from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import ExternalError
 
 SLOWEST = 20_000

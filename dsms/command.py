@@ -10,12 +10,12 @@ from typing import Any
 import structlog
 import typer
 
+from connectors.alarms import Alarm, Alarms
+from connectors.credentials.secrets import check_arguments, take_files
 from dsms.spark.compat.hidden_pandas import without_pandas
 from dsms.telemetry.current_trace import current_trace
-from operators.core.alarms import Alarm, Alarms
 from operators.core.errors import UserError
 from operators.core.masking import masked
-from operators.core.secrets import check_arguments, take_files
 
 
 def serve(main: Callable[..., None]) -> None:

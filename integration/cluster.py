@@ -13,15 +13,15 @@ from typing import Any
 
 import httpx
 
+from connectors.credentials.client_tls import ClientTls
 from dsms.local.java import find_java
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
-from dsms.physical.parts.links import share_of
+from dsms.planner.physical.parts.links import share_of
 from dsms.spark.scratch import temporary_directory
 from integration.kafka_log import followed, last_values, settled
-from operators.core.client_tls import ClientTls
 
 DEADLINE_S = 240.0
 #: Spark starts often here and never runs long.

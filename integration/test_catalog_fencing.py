@@ -2,15 +2,15 @@
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.names import internal_topic, transactional_id
-from connectors.kafka.pieces import decided_ranges
-from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import internal_topic, transactional_id
+from connectors.kafka.client.topics import COMPACTED_SOON, ensure_topic
+from connectors.kafka.records.epoch_writer import EpochWriter
+from connectors.kafka.records.pieces import decided_ranges
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Stream
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services

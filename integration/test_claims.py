@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import internal_topic
+from connectors.kafka.client.topics import COMPACTED_SOON, ensure_topic
+from connectors.kafka.logs.internal_log import InternalLog
 from connectors.redis.client import connect
 from connectors.state.claim import Claim
-from dsms.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.progress_log import DeadMark, Published
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.state.stores import StateAddress
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.names import transactional_id
+from connectors.kafka.client.names import transactional_id
 from dsms.local.broker import Broker
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running

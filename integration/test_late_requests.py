@@ -11,14 +11,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka.admin import KafkaAdminClient, UpdateFeatureType
 
-from connectors.kafka.broker_connections import supported
-from connectors.kafka.column_writer import ColumnWriter, transactional_writer
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.client.broker_connections import supported
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import latest, written
 from connectors.kafka.native.library import library
-from connectors.kafka.range_reader import read_whole
-from connectors.kafka.record_columns import Records
-from connectors.kafka.topics import latest, written
+from connectors.kafka.records.column_writer import ColumnWriter, transactional_writer
+from connectors.kafka.records.epoch_writer import EpochWriter
+from connectors.kafka.records.range_reader import read_whole
+from connectors.kafka.records.record_columns import Records
 from dsms.local.waiting import wait_until
 from integration.holding_proxy import ADD_PARTITIONS, END_TXN, PRODUCE, HoldingProxy, holding
 from integration.kafka_topics import create_topic

@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.fetch_reader import readable
-from connectors.kafka.log_reader import LogReader
-from connectors.kafka.range_reader import OffsetRange
-from connectors.kafka.topics import latest
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import latest
+from connectors.kafka.records.fetch_reader import readable
+from connectors.kafka.records.log_reader import LogReader
+from connectors.kafka.records.range_reader import OffsetRange
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 pytestmark = pytest.mark.services

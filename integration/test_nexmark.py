@@ -14,8 +14,8 @@ from benchmarks.nexmark.questions import QUESTIONS, SECONDS
 from benchmarks.nexmark.reference import Reference, verify
 from benchmarks.nexmark.streams import STREAMS
 from benchmarks.nexmark.timeline import Timeline
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.registry import schema_lookup
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.schema_registry.registry import schema_lookup
 from integration.cluster import Cluster, Refused, running
 
 pytestmark = pytest.mark.services

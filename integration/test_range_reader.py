@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Message, Producer
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader, all_messages
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.records.range_reader import OffsetRange, RangeReader, all_messages
 
 pytestmark = pytest.mark.services
 

@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from confluent_kafka import Message
 
-from connectors.kafka.broker_connections import BrokerConnections, supported
-from connectors.kafka.column_writer import transactional_writer
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.broker_connections import BrokerConnections, supported
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import latest, written
 from connectors.kafka.native.library import library
-from connectors.kafka.range_reader import read_whole
-from connectors.kafka.record_columns import RecordColumns, Records
-from connectors.kafka.topics import latest, written
+from connectors.kafka.records.column_writer import transactional_writer
+from connectors.kafka.records.range_reader import read_whole
+from connectors.kafka.records.record_columns import RecordColumns, Records
 from dsms.local.waiting import wait_until
 from operators.core.errors import Fenced
 

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 import redis
 
+from connectors.alarms import Alarms
 from connectors.redis.run_cache import RunCache
 from connectors.redis.runs import RedisRuns
 from dsms.executor.scrubbing import Scrubbing
 from dsms.local.waiting import wait_until
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 
 pytestmark = pytest.mark.services

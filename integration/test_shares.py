@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import partition_counts
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import internal_topic
+from connectors.kafka.client.topics import partition_counts
 from integration.cluster import Cluster, kill_9, running
 from integration.kafka_log import Change
 from integration.workload import (

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import KEPT, admit_large_records, ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import KEPT, admit_large_records, ensure_topic
 
 pytestmark = [pytest.mark.services]
 PARTITIONS = 100  # so that the broker takes some time to create a topic

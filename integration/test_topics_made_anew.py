@@ -11,17 +11,18 @@ import msgspec
 import polars as pl
 import pytest
 
-from connectors.kafka import column_writer
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import TopicRecreated
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import PROGRESS, internal_topic
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.errors import TopicRecreated
+from connectors.kafka.client.names import PROGRESS, internal_topic
+from connectors.kafka.client.topics import COMPACTED_SOON, delete_topic, ensure_topic, topic_ids
+from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.native.library import library
-from connectors.kafka.topics import COMPACTED_SOON, delete_topic, ensure_topic, topic_ids
+from connectors.kafka.records import column_writer
 from connectors.state.claim import Claim
 from dsms.local.waiting import wait_until
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from dsms.physical.lane import Output
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
 from dsms.runtime.epoch.fault_points import FaultPoints
@@ -30,7 +31,6 @@ from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
 from dsms.state.stores import StateAddress
 from integration.kafka_log import changes, last_values, settled
-from operators.core.alarms import Alarms
 from operators.core.delta import FROM, ORDER
 from operators.streams.stream_output import OP
 from tests.support.fake_environment import apply_all

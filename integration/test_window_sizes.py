@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.internal_log import CUT_OVER_KEY
+from connectors.kafka.logs.internal_log import CUT_OVER_KEY
 from dsms.local.waiting import wait_until
 from integration.cluster import kill_9, log_of, running
 from integration.kafka_log import Input, advance, changes, read_committed, write

@@ -5,7 +5,7 @@ import random
 import re
 from dataclasses import dataclass, replace
 
-from connectors.kafka.names import ERROR_HEADER
+from connectors.kafka.client.names import ERROR_HEADER
 from integration.cluster import Cluster
 from integration.kafka_log import Change, Input, Letter, advance, changes_of, letters, write
 from integration.kafka_topics import create_topic

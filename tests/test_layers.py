@@ -35,6 +35,9 @@ ORDER = (
     "operators.constraints",
     "operators.summaries",
     "operators.table_functions",
+    "connectors.credentials",
+    "connectors.alarms",
+    "connectors.durable",
     "connectors.formats",
     "connectors.state",
     "connectors.memory",
@@ -45,12 +48,16 @@ ORDER = (
     "connectors.objects",
     "dsms.state",
     "dsms.model",
-    "dsms.optimizer",
+    "dsms.planner",
+    "dsms.planner.optimizer",
     "dsms.sql",
-    "dsms.physical",
+    "dsms.planner.physical",
     "dsms.registration",
     "dsms.tables",
-    "dsms.scheduler",
+    "dsms.measurements",
+    "dsms.scheduling",
+    "dsms.placement",
+    "dsms.shedding",
     "dsms.runtime",
     "dsms.introspection",
     "dsms.statements",
@@ -97,10 +104,10 @@ HOMES = {
     "redis": (("connectors/redis/", "dsms/local/probes.py"), "state and leases; is the server up?"),
     "kubernetes": (("connectors/kubernetes/",), "the lease of the leading coordinator"),
     "urllib3": (
-        ("connectors/kafka/registry.py", "connectors/kubernetes/"),
+        ("connectors/kafka/schema_registry/registry.py", "connectors/kubernetes/"),
         "the schema registry; errors of the Kubernetes client",
     ),
-    "httpx2": (("connectors/kafka/avro_codec.py",), "errors of the schema registry's client"),
+    "httpx2": (("connectors/kafka/schema_registry/avro_codec.py",), "errors of the schema registry's client"),
     "fastavro": (("connectors/formats/", "connectors/kafka/", "dsms/coordinator/"), "Avro schemas"),
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "google": (("connectors/formats/", "dsms/coordinator/registry/"), "messages and schemas of Protobuf"),
@@ -176,7 +183,8 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def package_of(module: str) -> str:
-    return ".".join(module.split(".")[:2])
+    """The package of a module: its first two names; three in `dsms.planner`, whose parts are layers."""
+    return ".".join(module.split(".")[: 3 if module.startswith("dsms.planner.") else 2])
 
 
 def graph() -> dict[str, dict[str, int]]:

@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from dsms.introspection.statistics import statistics_of
-from dsms.physical.cost.estimate import estimated
+from dsms.planner.physical.cost.estimate import estimated
 from dsms.testing.local_session import LocalSession
 
 #: The length of a run and of a batch, in instants.

@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks.adaptation.experiments import Figure
 from dsms.introspection.statistics import statistics_of
-from dsms.physical.cost.estimate import Statistics, estimated
-from dsms.physical.cost.flow import VertexMeasurements
+from dsms.measurements.work import Measures
+from dsms.planner.physical.cost.estimate import Statistics, estimated
+from dsms.planner.physical.cost.flow import VertexMeasurements
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.lanes.revision import running_lanes
 from dsms.runtime.shedding.settings import new_settings
 from dsms.runtime.shedding.window_sizes import WindowSizes
-from dsms.scheduler.work import Measures
 from dsms.testing.local_session import LocalSession
 from operators.streams.settings import Setting
 from operators.windows.ranged_window import RangedWindow

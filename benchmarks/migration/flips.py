@@ -9,7 +9,7 @@ import numpy as np
 
 from dsms.coordinator.statements.orders_by_statistics import GAIN
 from dsms.introspection.statistics import statistics_of
-from dsms.physical.cost.join_choice import cheapest_orders
+from dsms.planner.physical.cost.join_choice import cheapest_orders
 from dsms.registration.join_orders import order_text
 from dsms.testing import LocalSession
 

@@ -12,8 +12,8 @@ import fastavro
 import polars as pl
 
 from benchmarks.results import committed_messages
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import OP_HEADER
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import OP_HEADER
 from operators.core.errors import InternalError
 
 _UNITS = {"timestamp-millis": "ms", "timestamp-micros": "us"}

@@ -26,8 +26,8 @@ from benchmarks.peers.busy import Busy
 from benchmarks.peers.flink import FlinkSession, flink_session, listed
 from benchmarks.peers.flink_install import FlinkInstall
 from benchmarks.usage import Usage
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import ensure_topic
 from operators.core.errors import DsmsError, ExternalError
 
 MINI_BATCH = {

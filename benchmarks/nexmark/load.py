@@ -4,9 +4,9 @@ from benchmarks.bids import PARTITIONS, heartbeat, send
 from benchmarks.nexmark.generator import Events
 from benchmarks.nexmark.streams import STREAMS, Stream
 from connectors.formats import AvroEncoder
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 
 _PREFIX = 5
 #: How much later than the last event the final heartbeats are.

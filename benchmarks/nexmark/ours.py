@@ -14,7 +14,7 @@ from benchmarks.nexmark.reference import Reference, verify
 from benchmarks.nexmark.streams import STREAMS
 from benchmarks.progress import FrontierWatch
 from benchmarks.usage import Usage
-from connectors.kafka.registry import schema_lookup
+from connectors.kafka.schema_registry.registry import schema_lookup
 from operators.core.errors import DsmsError, ExternalError
 
 OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 1 SECOND'

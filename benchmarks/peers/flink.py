@@ -23,8 +23,8 @@ from benchmarks.peers.busy import Busy
 from benchmarks.peers.flink_install import VERSION, FlinkInstall, flink_install
 from benchmarks.results import committed, expected, verify
 from benchmarks.usage import Usage
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import ensure_topic
 from dsms.local.java import find_java
 from operators.core.errors import ExternalError
 

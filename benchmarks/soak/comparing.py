@@ -20,8 +20,8 @@ from benchmarks.nexmark.answers import decoded
 from benchmarks.nexmark.generator import Events
 from benchmarks.results import committed_messages
 from benchmarks.soak.workload import FED, Query
-from connectors.kafka.names import OP_HEADER, TS_HEADER
-from connectors.kafka.registry import schema_lookup
+from connectors.kafka.client.names import OP_HEADER, TS_HEADER
+from connectors.kafka.schema_registry.registry import schema_lookup
 from operators.core.errors import DsmsError
 
 _PREFIX, _CHUNK = 5, 50_000

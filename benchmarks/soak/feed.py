@@ -24,9 +24,9 @@ from benchmarks.nexmark.generator import BLOCK, Events
 from benchmarks.nexmark.timeline import Ints, Timeline
 from benchmarks.soak.workload import FED
 from connectors.formats import AvroEncoder
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from connectors.kafka.schema_registry.registry import register_schema
 
 TICK_S, _BEAT_TICKS = 0.02, 5
 #: How long to wait at the end until all records are sent.

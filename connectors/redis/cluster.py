@@ -8,9 +8,9 @@ from typing import cast
 
 import redis
 
+from connectors.alarms import Alarms
 from connectors.redis.errors import translated
 from connectors.state.cluster import LEASE_MS, STORY_MS
-from operators.core.alarms import Alarms
 
 #: Redis's answer for the time to live of a key that never expires.
 _NEVER = -1

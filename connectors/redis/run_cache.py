@@ -17,9 +17,9 @@ from typing import IO
 import polars as pl
 import pyarrow as pa
 
+from connectors.durable import flush_to_disk
 from operators.core.checked_file import seal
 from operators.core.decoding import Broken
-from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import map_checked, map_frame
 

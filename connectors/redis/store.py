@@ -6,13 +6,13 @@ from pathlib import Path
 
 import redis
 
+from connectors.alarms import Alarms
 from connectors.redis.answers import RedisAnswers
 from connectors.redis.client import connect
 from connectors.redis.cluster import RedisCluster
 from connectors.redis.inspection import RedisInspection
 from connectors.redis.manifest import RedisManifest
 from connectors.redis.runs import RedisRuns
-from operators.core.alarms import Alarms
 
 #: The schemes of the URLs that `client.connect` opens.
 SCHEMES = (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 
+from connectors.durable import flush_to_disk
 from connectors.tables.sink import Batch, Position, overtaken_error
-from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError, UserError
 
 _TOKEN, _RESULT = b"dsms-token", b"dsms-result"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.kafka.properties import kafka_settings
+from connectors.kafka.client.properties import kafka_settings
 from dsms.cli.catch_up import progress_bars
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import note, print_documents, print_json

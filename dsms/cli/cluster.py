@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.local.access_token import local_token
 from dsms.local.supervisor import status
@@ -56,7 +56,9 @@ def take_local_token(url: str, data_dir: Path) -> None:
 
 def kafka_settings(api: ApiClient) -> KafkaSettings:
     """The client settings of the cluster's Kafka: the coordinator knows its address, the environment the rest."""
-    from connectors.kafka.properties import kafka_settings as settings_of  # imports a client that few commands need
+    from connectors.kafka.client.properties import (
+        kafka_settings as settings_of,  # imports a client that few commands need
+    )
 
     address = api.status().get("kafka")
     if not address:

@@ -10,10 +10,10 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from connectors.kafka.follow import Arrival, Follower, Pause
-from connectors.kafka.record_codec import RecordCodec
-from connectors.kafka.record_formats import FORMATS
-from connectors.kafka.topics import Partition
+from connectors.kafka.client.topics import Partition
+from connectors.kafka.logs.follow import Arrival, Follower, Pause
+from connectors.kafka.schema_registry.record_codec import RecordCodec
+from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
 from dsms.cli.output import print_json, print_line, stdout, table

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from connectors.credentials.secrets import resolved_url
 from dsms.cli.cluster import DEFAULT_DATA_DIR, DataDir, OutputFormat
 from dsms.cli.output import note, print_documents, print_json
 from operators.core.errors import ExternalError
-from operators.core.secrets import resolved_url
 
 UNWELL = 1
 
@@ -37,7 +37,7 @@ def doctor(  # noqa: PLR0913 a parameter an option
     Example: dsms doctor --repair
     """
     # imported here: the planner and the clients take a second to import, and no other command needs them
-    from connectors.kafka.properties import kafka_settings
+    from connectors.kafka.client.properties import kafka_settings
     from dsms.coordinator.doctor.examination import ExaminedCluster, examine
     from dsms.local.supervisor import status
 

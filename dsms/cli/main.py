@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
+from connectors.credentials.secrets import take_files
 from dsms.cli.catch_up import catch_up
 from dsms.cli.checkpoint import checkpoint
 from dsms.cli.consume import consume
@@ -25,7 +26,6 @@ from dsms.cli.story import story
 from dsms.cli.token import token
 from dsms.cli.top import top
 from operators.core.errors import DsmsError, ExternalError
-from operators.core.secrets import take_files
 
 DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
 

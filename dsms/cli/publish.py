@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from connectors.kafka.publish import Publisher
-from connectors.kafka.record_codec import RowEncoder
-from connectors.kafka.record_formats import FORMATS
-from connectors.kafka.record_lines import LineFormat, Lines, WholeLines, numbered
-from connectors.kafka.topics import SOURCE, ensure_topic
+from connectors.kafka.client.topics import SOURCE, ensure_topic
+from connectors.kafka.records.publish import Publisher
+from connectors.kafka.records.record_lines import LineFormat, Lines, WholeLines, numbered
+from connectors.kafka.schema_registry.record_codec import RowEncoder
+from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from dsms.client.documents import Document

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import httpx
 import tenacity
 
+from connectors.credentials.client_tls import ClientTls
+from connectors.credentials.secrets import from_files
 from dsms.client.calls import Call
 from dsms.client.documents import Cover
 from dsms.client.errors import NotCovered, RecordRefused, Unavailable, error_of
 from dsms.local.access_token import local_token
 from dsms.local.settings import DEFAULT_DATA_DIR
-from operators.core.client_tls import ClientTls
-from operators.core.secrets import from_files
 
 T = TypeVar("T")
 STATEMENT_TIMEOUT_S = 300.0

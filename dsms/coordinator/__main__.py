@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from connectors.kafka.properties import kafka_settings
+from connectors.credentials.secrets import resolved_url
+from connectors.kafka.client.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.coordinator.election.candidate import Candidate, Timing
 from dsms.coordinator.election.leadership import Leadership
@@ -31,11 +32,10 @@ from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
-from dsms.scheduler.executor_count import Scaling
+from dsms.placement.executor_count import Scaling
 from dsms.state.stores import StateAddress
 from dsms.telemetry.telemetry import Telemetry
 from operators.core.call_depth import STACK_BYTES, allow_deep_calls
-from operators.core.secrets import resolved_url
 
 
 def main(  # noqa: PLR0913 one parameter for each option

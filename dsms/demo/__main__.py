@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.cli.output import print_error
 from dsms.demo.live import Live

@@ -13,21 +13,21 @@ from typing import Annotated
 
 import typer
 
-from connectors.kafka.properties import kafka_settings
+from connectors.credentials.secrets import resolved_url
+from connectors.kafka.client.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.executor.health import serve_health
 from dsms.model.sizes import read_bytes
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.memory.worker_limit import LEAST_MB, set_worker_limit
 from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
-from dsms.scheduler.registry import choices, parse_policy
-from dsms.scheduler.tuning import Tuning
+from dsms.scheduling.registry import choices, parse_policy
+from dsms.scheduling.tuning import Tuning
 from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import renewed_session, spark_session
 from dsms.state.stores import StateAddress
 from operators.core.call_depth import STACK_BYTES, allow_deep_calls
 from operators.core.errors import ConfigError
-from operators.core.secrets import resolved_url
 from operators.python.sandbox import MODE_VARIABLE, MODES, mode_of
 
 

@@ -8,11 +8,12 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from connectors.objects.store import ObjectStore
 from connectors.state.runs import RunStore
 from dsms.model import properties
-from dsms.physical.fragment_plan import FragmentPlan
+from dsms.placement.leases import CheckpointStatus
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Needs
 from dsms.runtime.checkpoints.making import CheckpointMaker, Subject
 from dsms.runtime.checkpoints.recovery import Recovery
@@ -20,7 +21,6 @@ from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.commit import Committer, Restore
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import CheckpointStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()

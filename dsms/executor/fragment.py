@@ -16,8 +16,8 @@ from typing import Self
 
 import structlog
 
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import PROGRESS
+from connectors.kafka.client.names import PROGRESS
+from connectors.kafka.logs.internal_log import InternalLog
 from connectors.state.claim import Claim
 from connectors.state.manifests import ManifestStore
 from connectors.state.runs import RunStore
@@ -26,8 +26,10 @@ from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
 from dsms.executor.serial_thread import SerialThread
 from dsms.executor.story_log import StoryLog
+from dsms.measurements.work import Measures
 from dsms.model.objects import Source
-from dsms.physical.fragment_plan import FragmentPlan
+from dsms.placement.leases import FragmentStatus
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
@@ -67,9 +69,7 @@ from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import StoreSettings, TargetTask
-from dsms.scheduler.leases import FragmentStatus
-from dsms.scheduler.tuning import Bounds
-from dsms.scheduler.work import Measures
+from dsms.scheduling.tuning import Bounds
 from dsms.spark.plan_server import PlanServer
 from dsms.spark.scratch import make_directories, temporary_directory
 from dsms.spark.session import SparkSession

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connectors.kafka.topics import KEPT, ensure_topic
-from dsms.physical.fragment_plan import FragmentPlan
+from connectors.kafka.client.topics import KEPT, ensure_topic
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.settings import ExecutorSettings
 
 

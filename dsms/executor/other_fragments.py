@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dsms.placement.leases import read_statuses
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import read_statuses
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 

@@ -15,9 +15,9 @@ from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
+from dsms.placement.leases import STARTING, ExecutorStatus, executor_status, read_assignments
 from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import STARTING, ExecutorStatus, executor_status, read_assignments
 from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import warm_up
 from operators.core.decoding import Broken

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 import msgspec
 import structlog
 
-from connectors.kafka.names import internal_topic
-from connectors.kafka.sample_log import SampleLog
-from connectors.kafka.topics import latest
+from connectors.kafka.client.names import internal_topic
+from connectors.kafka.client.topics import latest
+from connectors.kafka.logs.sample_log import SampleLog
 from connectors.state.cluster import ClusterState
 from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Ends, Sampler, Waiting, topics_of
 from dsms.introspection.sample_records import changed
-from dsms.physical.lane import Lane
+from dsms.measurements.work import Measures
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.tuning import read_tuning
-from dsms.scheduler.work import Measures
+from dsms.scheduling.tuning import read_tuning
 from operators.core.errors import DsmsError, ExternalError
 
 log = structlog.get_logger()

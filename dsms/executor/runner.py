@@ -10,22 +10,22 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
+from connectors.kafka.client.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor.escalation import Remedy, Series
 from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
 from dsms.executor.story_log import StoryLog, StoryStore
 from dsms.executor.worker_deaths import SearchStore, WorkerDeaths
+from dsms.measurements.work import Measures
 from dsms.model.catalog import Catalog
-from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.physical.lane import Lane
+from dsms.placement.leases import RECOVERING, RUNNING, FragmentStatus
+from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.fragment.state import remaining_failures
 from dsms.runtime.fragment.story import Entry, EntryKind
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
-from dsms.scheduler.tuning import Bounds
-from dsms.scheduler.work import Measures
+from dsms.scheduling.tuning import Bounds
 from dsms.spark.errors import SparkFailed, WorkerDied
 from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import workers_survive

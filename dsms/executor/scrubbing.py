@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from operators.core.alarms import Alarms
+from connectors.alarms import Alarms
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()

@@ -14,11 +14,11 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from dsms.physical.fragment_plan import FragmentPlan
+from connectors.alarms import Alarms
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.fragment.culprit import Search, smaller_batches
 from dsms.runtime.memory.worker_limit import limit_text
-from dsms.scheduler.tuning import Bounds
-from operators.core.alarms import Alarms
+from dsms.scheduling.tuning import Bounds
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import ExternalError
 

@@ -10,8 +10,8 @@ from functools import reduce
 from dsms.introspection.entities import Adherence, Queue, Synopsis
 from dsms.introspection.metrics import Sample
 from dsms.introspection.operator_metrics import Operator, values
-from dsms.physical.lane import Lane, Output
-from dsms.scheduler.work import Measured, Measures
+from dsms.measurements.work import Measured, Measures
+from dsms.planner.physical.lane import Lane, Output
 from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
 from operators.core.adherence import Adherence as Measurement

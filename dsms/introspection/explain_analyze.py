@@ -15,12 +15,12 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.labels import label
 from dsms.model.objects import Object, Query, kind_of
 from dsms.model.statement_result import StatementResult
-from dsms.optimizer.families import plan_of_members
-from dsms.physical.builder import Builder
-from dsms.physical.cost.estimate import Statistics, estimated
-from dsms.physical.cost.flow import VertexMeasurements
-from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
-from dsms.physical.lower import lower
+from dsms.planner.optimizer.families import plan_of_members
+from dsms.planner.physical.builder import Builder
+from dsms.planner.physical.cost.estimate import Statistics, estimated
+from dsms.planner.physical.cost.flow import VertexMeasurements
+from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.planner.physical.lower import lower
 from dsms.sql.binder.bind import plan_of
 from operators.windows.ranged_window import RangedWindow
 

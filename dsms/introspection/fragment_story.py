@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from connectors.alarms import Alarms
 from dsms.runtime.fragment.story import Entry, EntryKind, Story
-from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, decoded
 
 #: Kinds of entries whose queries are their subject: without a query that the caller may read, such an entry is hidden.

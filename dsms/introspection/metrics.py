@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsms.scheduler.work import Measured
+from dsms.measurements.work import Measured
 
 
 class Sample(NamedTuple):

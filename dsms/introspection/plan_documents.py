@@ -17,7 +17,7 @@ from dsms.model.labels import label
 from dsms.model.objects import Function, Object, Query, kind_of, shown_sql
 from dsms.model.schema import visible
 from dsms.model.types import type_sql
-from dsms.physical.fragment_plan import planned
+from dsms.planner.physical.fragment_plan import planned
 from operators.core.errors import UserError
 
 FORMAT = 1

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from dsms.introspection.entities import Report
 from dsms.introspection.operator_metrics import Operator
-from dsms.physical.cost.estimate import USUAL_SPEED, Statistics
-from dsms.physical.cost.flow import VertexMeasurements
+from dsms.planner.physical.cost.estimate import USUAL_SPEED, Statistics
+from dsms.planner.physical.cost.flow import VertexMeasurements
 
 
 def statistics_of(reports: Iterable[Report]) -> Statistics:

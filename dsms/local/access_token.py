@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from connectors.credentials.secrets import secret_file
 from dsms.local.state import LocalState, read_state, supervisor_alive
 from dsms.model.tokens import entry, new_token, tokens_of
-from operators.core.secrets import secret_file
 
 #: Files in the data directory: the token, which only its owner may read, and the tokens that the coordinator accepts.
 TOKEN_FILE, TOKENS_FILE = "token", "tokens.toml"

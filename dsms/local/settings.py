@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from connectors.credentials.secrets import check_no_secret
 from dsms.local.disk_reserve import DiskReserve
 from dsms.local.encoding import convert
 from dsms.local.ports import claim_port
 from dsms.model.sizes import read_bytes
 from operators.core.errors import ConfigError, UserError
-from operators.core.secrets import check_no_secret
 
 FILE_NAME = "dsms.toml"
 DEFAULT_DATA_DIR = ".dsms"

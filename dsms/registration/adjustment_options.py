@@ -10,8 +10,8 @@ import msgspec
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.objects import Query
-from dsms.optimizer.sketches import MOST_ERROR, least_error, memory_of
-from dsms.optimizer.window_ranges import ranged
+from dsms.planner.optimizer.sketches import MOST_ERROR, least_error, memory_of
+from dsms.planner.optimizer.window_ranges import ranged
 from operators.core.errors import SqlError, UserError
 from operators.kernels.near_values import LEAST_ERROR
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from connectors.kafka.record_formats import FORMATS, RESULT_FORMATS
+from connectors.credentials.secrets import check_no_secret, references
+from connectors.kafka.schema_registry.record_formats import FORMATS, RESULT_FORMATS
 from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
 from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import SqlError, UserError
-from operators.core.secrets import check_no_secret, references
 
 #: The value of START 'latest', which is resolved to an instant by looking at the sources.
 LATEST = "latest"

@@ -11,7 +11,7 @@ from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query, Source
-from dsms.physical.fragment_plan import PlannedQuery, divided
+from dsms.planner.physical.fragment_plan import PlannedQuery, divided
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
 from dsms.sql.binder.bind import plan_of

@@ -13,7 +13,7 @@ from dsms.model.objects import FirstOffsets, Object, Query, Source, kind_of
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules, check_name
-from dsms.physical.cost.estimate import Statistics
+from dsms.planner.physical.cost.estimate import Statistics
 
 
 @dataclass(frozen=True, kw_only=True)

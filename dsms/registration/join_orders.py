@@ -13,9 +13,9 @@ import msgspec
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import JoinOrders, Query
-from dsms.optimizer.join_orders import fits, join_trees
-from dsms.physical.fragment_plan import PlannedQuery, compile_lane, next_plan, planned
-from dsms.physical.warm_up import warm_up
+from dsms.planner.optimizer.join_orders import fits, join_trees
+from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, next_plan, planned
+from dsms.planner.physical.warm_up import warm_up
 from dsms.registration.environment import Environment
 from dsms.registration.removed_records import check_none_removed
 from operators.core.errors import UserError

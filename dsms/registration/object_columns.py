@@ -9,9 +9,9 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, Object, Query, Source
 from dsms.model.schema import visible
 from dsms.model.types import parse_type
+from dsms.sql.binder.aggregates.defined_aggregates import definition_statement
 from dsms.sql.binder.bind import plan_of
-from dsms.sql.binder.clock import clock_schema
-from dsms.sql.binder.defined_aggregates import definition_statement
+from dsms.sql.binder.streams.clock import clock_schema
 from operators.core.errors import UserError
 
 

@@ -17,9 +17,9 @@ from dsms.model.objects import DEFAULT_DEADLINE_MS, FirstOffsets, Query
 from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
-from dsms.optimizer.first_offsets import reading_from
-from dsms.optimizer.start_instants import from_instant
-from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.planner.optimizer.first_offsets import reading_from
+from dsms.planner.optimizer.start_instants import from_instant
+from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.adjustment_options import check_quality, with_memory
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
@@ -30,9 +30,9 @@ from dsms.registration.removed_records import first_offsets, reads_of
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
-from dsms.sql.binder.clock import CLOCK, ClockView, clock_view
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.binder.expansion import default_windows, written_out
+from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
 

@@ -13,7 +13,7 @@ from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Query, Source, Table
-from dsms.optimizer.first_offsets import gone_before, needed_from
+from dsms.planner.optimizer.first_offsets import gone_before, needed_from
 from dsms.registration.environment import Environment
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.dependencies import names_in

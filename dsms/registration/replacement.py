@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from connectors.kafka.record_formats import FORMATS
+from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -20,8 +20,8 @@ from dsms.model.field_role import defaults_of, names_of
 from dsms.model.objects import Query, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
-from dsms.optimizer.start_instants import from_instant
-from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
+from dsms.planner.optimizer.start_instants import from_instant
+from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.adjustment_options import check_quality, with_memory
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
@@ -34,9 +34,9 @@ from dsms.registration.queries import (
 from dsms.registration.query_limits import check_plan
 from dsms.registration.removed_records import check_none_removed
 from dsms.sql.binder.bind import bind, plan_of
-from dsms.sql.binder.clock import clock_view
 from dsms.sql.binder.dependencies import dependencies_of, dependents
 from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.streams.clock import clock_view
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 

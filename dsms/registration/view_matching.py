@@ -9,9 +9,9 @@ import msgspec
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.optimizer.view_matching import computed_from_views, match_digests
-from dsms.physical.fragment_plan import PlannedQuery
-from dsms.physical.fragment_plan import planned as plan
+from dsms.planner.optimizer.view_matching import computed_from_views, match_digests
+from dsms.planner.physical.fragment_plan import PlannedQuery
+from dsms.planner.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
 
 #: The maximal number of candidates to examine, oldest first.

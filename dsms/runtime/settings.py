@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.kafka.config import KafkaSettings
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.epoch.observer import EpochObserver, Unobserved
-from dsms.scheduler.tuning import Bounds
+from dsms.scheduling.tuning import Bounds
 from dsms.state.stores import StateAddress
-from operators.core.alarms import Alarms
 
 
 def on_one_machine(master: str) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from connectors.alarms import Alarms
 from connectors.redis.store import SCHEMES as REDIS
 from connectors.redis.store import RedisState
 from connectors.state.store import StateStore
-from operators.core.alarms import Alarms
 from operators.core.errors import ConfigError
 
 #: Opens the store at a URL for a cluster. Alarms are raised for invalid content.

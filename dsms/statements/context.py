@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from connectors.alarms import Alarm
 from dsms.introspection.entities import Report
 from dsms.model import statements as st
 from dsms.model.audit_entry import AuditEntry
@@ -13,7 +14,6 @@ from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.tables.statements import Write
-from operators.core.alarms import Alarm
 from operators.streams.settings import Decision
 
 #: A logged decision: the id of a query, the id of a source with a partition of its topic, and the setting.

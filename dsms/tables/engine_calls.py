@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dsms.model.position import error_at
 from dsms.model.types import type_sql
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.tables.sites import LEAF, Site
 from operators.core.distinct_type import DistinctType, stored

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from connectors.credentials.secrets import resolved_url
 from dsms.model import statements as st
 from dsms.model.objects import Table
 from dsms.model.statements import Load, LoadDatabase, LoadFile
 from operators.core.errors import UserError
-from operators.core.secrets import resolved_url
 
 
 @singledispatch

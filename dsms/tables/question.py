@@ -12,7 +12,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at, position_of
 from dsms.model.statements import Place
-from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_user_defined_functions
+from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dsms.model.types import parse_type
-from dsms.sql.binder.aggregate_calls import aggregate_function
+from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
 from dsms.tables.question import is_common
 from operators.core.errors import SqlError
 

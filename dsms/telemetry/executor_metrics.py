@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dsms.introspection.entities import Report
 from dsms.introspection.operator_metrics import Operator
+from dsms.measurements.work import VertexWork
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.step_time import StepTime
-from dsms.scheduler.work import VertexWork
 from dsms.telemetry import instruments as i
 from dsms.telemetry.telemetry import Attributes, Part, Telemetry
 
@@ -54,7 +54,7 @@ class EpochMetrics:
 def busiest(work: Iterable[VertexWork]) -> list[Part]:
     """The operators that took the most time in an epoch, summed over all cores, the busiest first.
 
-    >>> from dsms.scheduler.work import Work
+    >>> from dsms.measurements.work import Work
     >>> done = [("q", "Join", 0, Work((3,), 1, 10**9)), ("q", "Join", 1, Work((2,), 4, 10**9))]
     >>> [(part.attributes["dsms.rows.in"], part.attributes["dsms.rows.out"], part.seconds) for part in busiest(done)]
     [(5, 5, 2.0)]

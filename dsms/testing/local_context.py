@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
 
+from connectors.alarms import Alarm
 from dsms.introspection.entities import Report
 from dsms.introspection.statistics import statistics_of
 from dsms.model import statements as st
@@ -30,7 +31,6 @@ from dsms.tables.question import as_shown, question_of
 from dsms.tables.statements import Write
 from dsms.testing.local_runtime import LocalRuntime
 from dsms.testing.local_tables import Records, as_table, loaded, written
-from operators.core.alarms import Alarm
 from operators.core.delta import BEGINNING
 from operators.core.errors import UserError
 

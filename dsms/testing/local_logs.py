@@ -14,11 +14,11 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats import RowDecoder, debezium_decode
+from dsms.measurements.work import Work
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.intake import NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, no_instant, reading_schema
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest
-from dsms.scheduler.work import Work
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.core.clock import Heartbeat
 from operators.core.errors import DsmsError, UserError

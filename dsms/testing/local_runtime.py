@@ -12,8 +12,9 @@ from pathlib import Path
 import polars as pl
 
 from connectors.memory.runs import MemoryRuns, Runs
-from dsms.physical.fragment_plan import FragmentPlan
-from dsms.physical.lane import Lane, Output
+from dsms.measurements.work import Measures
+from dsms.planner.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
 from dsms.runtime.batching.offsets import (
     LoggedSettings,
@@ -36,7 +37,6 @@ from dsms.runtime.stages.source_stage import run_source_stage
 from dsms.runtime.stages.stage_runs import ImmediateRuns
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.wire import Envelope, LocalOutbox
-from dsms.scheduler.work import Measures
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_logs import Log, LogSlices
 from dsms.testing.local_tables import INSTANT, OPERATION

@@ -13,9 +13,9 @@ from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.model.objects import Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
-from dsms.physical.explain import explain
-from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
-from dsms.physical.lane import Output
+from dsms.planner.physical.explain import explain
+from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
+from dsms.planner.physical.lane import Output
 from dsms.registration.join_orders import switched_to_next_order
 from dsms.registration.replacement import retired
 from dsms.runtime.epoch.dead_letters import NO_RECORD

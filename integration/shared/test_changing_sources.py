@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.coordinator.doctor.examination import ExaminedCluster, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused

@@ -13,8 +13,8 @@ from benchmarks.nexmark.load import final_ms, load_tagged
 from benchmarks.nexmark.reference import verify
 from benchmarks.nexmark.streams import AUCTION, BID, STREAMS
 from benchmarks.nexmark.timeline import Timeline
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.registry import schema_lookup
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.schema_registry.registry import schema_lookup
 from integration.cluster import Cluster, Refused
 from integration.kafka_log import changes
 

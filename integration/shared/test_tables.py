@@ -9,9 +9,9 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.names import transactional_id
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import transactional_id
+from connectors.kafka.records.epoch_writer import EpochWriter
 from dsms.coordinator.doctor.examination import ExaminedCluster, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused, kill_9

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from connectors.kafka import attempts
-from connectors.kafka.attempts import AttemptFailed, Attempts
+from connectors.kafka.client import attempts
+from connectors.kafka.client.attempts import AttemptFailed, Attempts
 from operators.core.errors import ExternalError
 
 

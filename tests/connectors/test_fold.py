@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from connectors.kafka.fold import ROW_BYTES, Fold
+from connectors.kafka.logs.fold import ROW_BYTES, Fold
 
 
 @dataclass

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import heartbeats
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.heartbeat_records import (
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.logs import heartbeats
+from connectors.kafka.logs.heartbeat_records import (
     HeartbeatRecord,
     Heartbeats,
     LoggedHeartbeat,
@@ -19,9 +20,8 @@ from connectors.kafka.heartbeat_records import (
     ReadsSource,
     SourcePartition,
 )
-from connectors.kafka.heartbeats import HeartbeatLog
-from connectors.kafka.record_columns import Records
-from operators.core.alarms import Alarms
+from connectors.kafka.logs.heartbeats import HeartbeatLog
+from connectors.kafka.records.record_columns import Records
 from operators.core.clock import Heartbeat
 
 PLACES: list[SourcePartition] = [("o1", 0), ("o2", 0)]

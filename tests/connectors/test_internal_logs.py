@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.dead_letters import dead_letter_of
-from connectors.kafka.fold import Fold
-from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
-from connectors.kafka.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
-from connectors.kafka.shed_log import read_decision
+from connectors.alarms import Alarms
+from connectors.kafka.logs.dead_letters import dead_letter_of
+from connectors.kafka.logs.fold import Fold
+from connectors.kafka.logs.heartbeat_records import Heartbeats, read_heartbeat
+from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
+from connectors.kafka.logs.shed_log import read_decision
 from connectors.redis.runs import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
 from dsms.model.catalog import read_catalog
-from dsms.physical.parts.links import ResultPartitions
+from dsms.placement.leases import read_assignments, read_statuses
+from dsms.planner.physical.parts.links import ResultPartitions
 from dsms.runtime.epoch.progress_log import (
     DeadMark,
     Progress,
@@ -31,9 +33,7 @@ from dsms.runtime.epoch.progress_log import (
     read_progress,
 )
 from dsms.runtime.lanes.manifest import read_manifest
-from dsms.scheduler.leases import read_assignments, read_statuses
-from dsms.scheduler.tuning import read_tuning
-from operators.core.alarms import Alarms
+from dsms.scheduling.tuning import read_tuning
 from operators.core.clock import Heartbeat
 from operators.core.decoding import Broken
 

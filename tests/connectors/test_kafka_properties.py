@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.properties import kafka_settings
+from connectors.kafka.client.properties import kafka_settings
 from operators.core.errors import ConfigError
 
 TLS = """

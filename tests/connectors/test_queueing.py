@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.publish import Outgoing, heartbeats, queue
+from connectors.kafka.records.publish import Outgoing, heartbeats, queue
 from operators.core.errors import ExternalError
 
 

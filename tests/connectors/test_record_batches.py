@@ -20,11 +20,11 @@ from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
 
 from connectors.formats.binary_column import BinaryColumn
-from connectors.kafka import record_batches
-from connectors.kafka.fetch_reader import _Fetched
-from connectors.kafka.log_pieces import MessagePiece
 from connectors.kafka.native.library import library
-from connectors.kafka.record_batches import Aborted, BatchPiece, OldFormat, scan, visible
+from connectors.kafka.records import record_batches
+from connectors.kafka.records.fetch_reader import _Fetched
+from connectors.kafka.records.log_pieces import MessagePiece
+from connectors.kafka.records.record_batches import Aborted, BatchPiece, OldFormat, scan, visible
 from operators.core.errors import ExternalError
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the native part is not built: there is no C compiler")
@@ -249,8 +249,8 @@ def test_random_bytes_are_errors_or_nothing(data: bytes) -> None:
 BOMB = """
 import resource, sys
 import numpy as np
-from connectors.kafka.fetch_reader import _Fetched
-from connectors.kafka.record_batches import scan
+from connectors.kafka.records.fetch_reader import _Fetched
+from connectors.kafka.records.record_batches import scan
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 data = open(sys.argv[1], "rb").read()
 batches = scan(data)

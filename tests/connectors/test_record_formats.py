@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from connectors.kafka.record_formats import FORMATS, RESULT_FORMATS
+from connectors.kafka.schema_registry.record_formats import FORMATS, RESULT_FORMATS
 from tests.connectors.formats_strategies import all_types, tables
 
 ID = 7

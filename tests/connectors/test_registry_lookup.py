@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from connectors.kafka.avro_codec import AvroCodec
-from connectors.kafka.registry import place_of, register_schema, schema_lookup
+from connectors.kafka.schema_registry.avro_codec import AvroCodec
+from connectors.kafka.schema_registry.registry import place_of, register_schema, schema_lookup
 from operators.core.errors import ExternalError, UserError
 
 SCHEMA = {"type": "record", "name": "row", "fields": [{"name": "k", "type": "long"}]}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.errors import translated
-from connectors.kafka.topics import delete_topic, ensure_topic
+from connectors.kafka.client.errors import translated
+from connectors.kafka.client.topics import delete_topic, ensure_topic
 from operators.core.errors import ExternalError
 
 

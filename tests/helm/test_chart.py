@@ -13,8 +13,8 @@ from yaml import safe_load
 
 import dsms.coordinator.__main__ as coordinator
 import dsms.executor.__main__ as executor
+from connectors.credentials.client_tls import CERTIFICATE, KEY
 from dsms.telemetry import instruments
-from operators.core.client_tls import CERTIFICATE, KEY
 from tests.helm.conftest import ROOT
 
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]

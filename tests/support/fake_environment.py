@@ -13,7 +13,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
-from dsms.physical.cost.estimate import Statistics
+from dsms.planner.physical.cost.estimate import Statistics
 from dsms.statements.registry import apply, parse
 from operators.core.errors import UserError
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
-from connectors.kafka.log_pieces import MessagePiece
+from connectors.kafka.records.log_pieces import MessagePiece
 from connectors.memory.runs import MemoryRuns, Runs
 from dsms.model.catalog import Catalog
-from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.offsets import (
     Slice,
     SourceTask,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 from confluent_kafka import Message
 
-from connectors.kafka.internal_log import Entry
-from connectors.kafka.key_partitions import key_partitions
-from connectors.kafka.names import HEARTBEAT_HEADER, TS_HEADER
-from connectors.kafka.record_columns import Records
+from connectors.kafka.client.names import HEARTBEAT_HEADER, TS_HEADER
+from connectors.kafka.logs.internal_log import Entry
+from connectors.kafka.records.key_partitions import key_partitions
+from connectors.kafka.records.record_columns import Records
 from dsms.model.catalog import Catalog
-from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.physical.lane import Output
+from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.planner.physical.lane import Output
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry

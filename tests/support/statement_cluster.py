@@ -19,8 +19,8 @@ from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import FirstOffsets, Query, Source
 from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
-from dsms.physical.cost.estimate import Statistics
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.planner.physical.cost.estimate import Statistics
 from operators.core.errors import ExternalError, Fenced
 
 OBJECTS = """REGISTER SOURCE T (k INT, v INT) FROM t PARTITIONS 1; CREATE STREAM S OVER T KEY k;

@@ -17,12 +17,12 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import Entry, InternalLog
-from connectors.kafka.log_appender import LogAppender
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.logs.internal_log import Entry, InternalLog
+from connectors.kafka.logs.log_appender import LogAppender
 from dsms.model.audit_entry import AuditEntry, Event
 from dsms.model.principal import Caller
-from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import DsmsError, ExternalError
 from operators.core.masking import masked

@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from connectors.kafka.column_writer import transactional_writer
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import Findings, InternalLog
-from connectors.kafka.names import CATALOG, transactional_id
-from connectors.kafka.record_columns import Records
-from connectors.kafka.topics import latest
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import CATALOG, transactional_id
+from connectors.kafka.client.topics import latest
+from connectors.kafka.logs.internal_log import Findings, InternalLog
+from connectors.kafka.records.column_writer import transactional_writer
+from connectors.kafka.records.record_columns import Records
 from dsms.coordinator.catalog.catalog_records import (
     META,
     Meta,
@@ -41,7 +42,6 @@ from dsms.coordinator.catalog.catalog_records import (
 from dsms.coordinator.registry.state import Event
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 #: Returns the copy of the catalog in Redis, None if it is missing. Raises ExternalError while Redis is unavailable.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from connectors.kafka.internal_log import Entry
+from connectors.kafka.logs.internal_log import Entry
 from dsms.coordinator.registry.state import Event, read_event
 from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic

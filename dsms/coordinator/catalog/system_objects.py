@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from connectors.kafka.names import internal_topic
+from connectors.kafka.client.names import internal_topic
 from dsms.introspection.sample_records import COLUMNS
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog

@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from dsms.scheduler.registry import POLICIES
+from dsms.scheduling.registry import POLICIES
 
 #: The file served at the console's root address.
 START = "index.html"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.foreign_records import foreign_findings
 from dsms.coordinator.doctor.log_checks import (

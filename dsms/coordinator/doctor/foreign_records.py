@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from connectors.kafka.internal_log import why_foreign_result
-from connectors.kafka.pieces import committed_ranges, pieces
+from connectors.kafka.logs.internal_log import why_foreign_result
+from connectors.kafka.records.pieces import committed_ranges, pieces
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs
 from dsms.model.catalog import Catalog

@@ -13,16 +13,17 @@ from typing import TypeVar
 
 import msgspec
 
-from connectors.kafka.config import LARGEST_RECORD, KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.heartbeat_records import read_heartbeat
-from connectors.kafka.internal_log import Entry, Findings, InternalLog
-from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, transactional_id
-from connectors.kafka.record_columns import Records
-from connectors.kafka.retention import REMEDY, retention_of, too_short
-from connectors.kafka.shed_log import read_decision
-from connectors.kafka.topic_settings import restore_settings, wrong_settings
-from connectors.kafka.topics import partitions_of
+from connectors.alarms import Alarm, Alarms
+from connectors.kafka.client.config import LARGEST_RECORD, KafkaSettings
+from connectors.kafka.client.names import CATALOG, HEARTBEATS, PROGRESS, SHED, transactional_id
+from connectors.kafka.client.retention import REMEDY, retention_of, too_short
+from connectors.kafka.client.topic_settings import restore_settings, wrong_settings
+from connectors.kafka.client.topics import partitions_of
+from connectors.kafka.logs.heartbeat_records import read_heartbeat
+from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog
+from connectors.kafka.logs.shed_log import read_decision
+from connectors.kafka.records.epoch_writer import EpochWriter
+from connectors.kafka.records.record_columns import Records
 from dsms.coordinator.catalog.catalog_records import (
     META,
     Meta,
@@ -37,9 +38,8 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
-from dsms.physical.parts.links import query_of
+from dsms.planner.physical.parts.links import query_of
 from dsms.runtime.epoch.progress_log import DeadMark, Progress, ProgressEntry, dead_key, read_entry
-from operators.core.alarms import Alarm, Alarms
 
 _T = TypeVar("_T")
 _AGAIN = "its owner writes it again when it starts"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.fetch_reader import unreadable
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.records.fetch_reader import unreadable
 from dsms.coordinator.doctor.finding import Finding
 
 

@@ -14,10 +14,10 @@ from connectors.state.inspection import Found, Inspection
 from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
+from dsms.placement.leases import ExecutorStatus, read_assignments
 from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import read_manifest
-from dsms.scheduler.leases import ExecutorStatus, read_assignments
-from dsms.scheduler.tuning import Tuning
+from dsms.scheduling.tuning import Tuning
 from operators.core.decoding import Broken, decoded
 
 _ANEW = "remove it: its owner writes it again"

@@ -10,10 +10,10 @@ import msgspec
 import pyarrow as pa
 
 from connectors.formats import JsonEncoder
-from connectors.kafka.fold import Refused
-from connectors.kafka.internal_log import why_foreign_result
-from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
-from connectors.kafka.result_ends import header_instant
+from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.logs.fold import Refused
+from connectors.kafka.logs.internal_log import why_foreign_result
+from connectors.kafka.logs.result_ends import header_instant
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from connectors.kafka.log_pieces import MessagePiece
-from connectors.kafka.range_reader import OffsetRange
+from connectors.kafka.records.log_pieces import MessagePiece
+from connectors.kafka.records.range_reader import OffsetRange
 from dsms.coordinator.results.positions import RecordToken, Span
 from dsms.coordinator.results.result_log import ResultLog
 from dsms.model.objects import Query, Source
+from dsms.placement.leases import ExecutorStatus, QueryStatus
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
-from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING, FROM
 from operators.core.errors import UserError

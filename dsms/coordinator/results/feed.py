@@ -20,13 +20,13 @@ from zlib import crc32
 
 import structlog
 
-from connectors.kafka.range_reader import OffsetRange
-from connectors.kafka.topics import Partition
+from connectors.alarms import Alarms
+from connectors.kafka.client.topics import Partition
+from connectors.kafka.records.range_reader import OffsetRange
 from dsms.coordinator.results.change_documents import Followed, Line, Message, lines_of
 from dsms.coordinator.results.events import Changes, Ended, FeedFormat, KeepAlive, Started, rendered
 from dsms.coordinator.results.positions import ResultPosition
 from dsms.coordinator.results.result_log import ResultLog
-from operators.core.alarms import Alarms
 from operators.core.errors import DsmsError, UserError
 
 log = structlog.get_logger()

@@ -9,20 +9,20 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.fold import Fold
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import PROGRESS
-from connectors.kafka.pieces import decided_ranges, pieces
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import PROGRESS
+from connectors.kafka.logs.fold import Fold
+from connectors.kafka.logs.internal_log import InternalLog
+from connectors.kafka.records.pieces import decided_ranges, pieces
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
-from dsms.physical.parts.links import result_partitions_of
+from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
 from dsms.runtime.epoch.progress_log import read_published
 from dsms.tables.question import Relation
 from dsms.tables.select_budget import Budget
-from operators.core.alarms import Alarms
 from operators.core.errors import UserError
 
 #: A Kafka message; this module uses its topic, partition and offset.

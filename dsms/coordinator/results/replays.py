@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.dead_letters import DeadLetter, DeadLetterLog
-from connectors.kafka.replays import Message, Replayed, ReplayWriter, Target, refused_records
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.logs.dead_letters import DeadLetter, DeadLetterLog
+from connectors.kafka.logs.replays import Message, Replayed, ReplayWriter, Target, refused_records
 from dsms.coordinator.catalog.lookup import source_written_by
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
@@ -20,7 +21,6 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Replay
 from dsms.runtime.stages.intake import LATE
 from dsms.statements.dml.replay import DEAD_LETTER, Correction, bound_correction
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, UserError
 
 #: The most records and bytes that one statement replays, as it writes them in one transaction.

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.dead_letters import last_dead_letters
-from connectors.kafka.registry import register_schema
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.logs.dead_letters import last_dead_letters
+from connectors.kafka.schema_registry.registry import register_schema
 from dsms.coordinator.catalog.lookup import Document, object_named, source_written_by
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.change_documents import Followed, followed
@@ -26,10 +27,9 @@ from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, kind_of
 from dsms.model.principal import Principal
+from dsms.placement.leases import ExecutorStatus
 from dsms.runtime.stages.record_reading import WriterSchema
-from dsms.scheduler.leases import ExecutorStatus
 from dsms.sql.binder.bind import plan_of
-from operators.core.alarms import Alarms
 from operators.core.errors import UserError
 
 

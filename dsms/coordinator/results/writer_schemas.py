@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 
 from connectors.formats.protobuf_schema import is_protobuf, with_imports
-from connectors.kafka.registry import schema_lookup
+from connectors.kafka.schema_registry.registry import schema_lookup
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
 from dsms.model.objects import Source
 from dsms.runtime.stages.record_reading import WriterSchema

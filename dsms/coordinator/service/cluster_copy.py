@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.internal_log import InternalLog, undecoded
-from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic, transactional_id
-from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic, transactional_id
+from connectors.kafka.client.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
+from connectors.kafka.logs.internal_log import InternalLog, undecoded
+from connectors.kafka.records.epoch_writer import EpochWriter
 from connectors.objects.store import ObjectStore
 from dsms.coordinator.catalog.catalog_records import META, first_entry
 from dsms.coordinator.catalog.copied_catalog import Naming, catalog_in, copied_log
@@ -32,7 +33,6 @@ from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published, dead_key, result_key
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.sql.binder.bind import plan_of
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, UserError
 
 

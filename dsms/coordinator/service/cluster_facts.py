@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
+from connectors.alarms import Alarm, Alarms, merged
 from connectors.state.cluster import ClusterState
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.statements.control_tables import last_reports
@@ -20,9 +21,8 @@ from dsms.introspection.entities import Report, load_by_fragment
 from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.physical.cost.estimate import Statistics
-from dsms.scheduler.leases import ExecutorStatus, read_assignments
-from operators.core.alarms import Alarm, Alarms, merged
+from dsms.placement.leases import ExecutorStatus, read_assignments
+from dsms.planner.physical.cost.estimate import Statistics
 from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 

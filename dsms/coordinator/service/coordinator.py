@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic
-from connectors.kafka.shed_log import logged_decisions
-from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic
+from connectors.kafka.client.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
+from connectors.kafka.logs.internal_log import InternalLog
+from connectors.kafka.logs.shed_log import logged_decisions
 from connectors.state.cluster import ClusterState
 from dsms.coordinator.audit.audit_log import AUDIT, AUDIT_TOPIC, RETENTION, AuditLog
 from dsms.coordinator.catalog.catalog_log import CatalogLog

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from connectors.kafka.config import KafkaSettings
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import Limits
 from dsms.model.topic_rules import TopicRules
-from dsms.scheduler.executor_count import Scaling
+from dsms.placement.executor_count import Scaling
 from dsms.state.stores import StateAddress
-from operators.core.alarms import Alarms
 
 
 @dataclass(frozen=True, kw_only=True)

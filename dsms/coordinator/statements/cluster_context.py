@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from connectors.alarms import Alarm
 from dsms.coordinator.statements.catalog_changes import apply_to_catalog
 from dsms.coordinator.statements.cluster_parts import ClusterParts, TableRunner
 from dsms.coordinator.statements.control_tables import ControlTables
@@ -19,7 +20,6 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.statements.context import Entity, Logged
 from dsms.tables.statements import Write
-from operators.core.alarms import Alarm
 
 
 @dataclass(frozen=True)

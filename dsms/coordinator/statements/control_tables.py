@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from connectors.alarms import Alarm, Alarms, merged
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
 from dsms.coordinator.statements.fragment_stories import Stories, StorySource, story_of
 from dsms.coordinator.watcher.executors import living_executors
@@ -23,10 +24,9 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
-from dsms.scheduler.leases import ExecutorStatus
-from dsms.scheduler.tuning import Tuning, read_tuning
+from dsms.placement.leases import ExecutorStatus
+from dsms.scheduling.tuning import Tuning, read_tuning
 from dsms.statements.document_import import planned_import
-from operators.core.alarms import Alarm, Alarms, merged
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
 from operators.core.quoting import quoted_identifier, quoted_text

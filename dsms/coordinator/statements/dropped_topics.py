@@ -16,7 +16,7 @@ from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Query, Table
-from dsms.scheduler.leases import ExecutorStatus
+from dsms.placement.leases import ExecutorStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()

@@ -15,7 +15,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Query, Source
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import TopicRules
-from dsms.physical.cost.estimate import Statistics
+from dsms.planner.physical.cost.estimate import Statistics
 from dsms.registration.environment import Environment
 from operators.core.errors import ExternalError
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from connectors.alarms import Alarms
 from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.introspection.fragment_story import read_stories, readable_story, story_documents
 from dsms.model.catalog import Catalog
 from dsms.model.principal import Principal
-from operators.core.alarms import Alarms
 
 
 class Stories(ExecutorStatuses, Protocol):

@@ -14,7 +14,7 @@ from dsms.coordinator.watcher.progress import Progress
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.scheduler.leases import ExecutorStatus
+from dsms.placement.leases import ExecutorStatus
 from dsms.statements.ddl.alter_query import AlterQuery
 from operators.core.errors import DsmsError
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.log_pieces import MessagePiece
-from connectors.kafka.range_reader import read_whole
-from connectors.kafka.topics import earliest, latest
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import earliest, latest
+from connectors.kafka.logs.internal_log import InternalLog
+from connectors.kafka.records.log_pieces import MessagePiece
+from connectors.kafka.records.range_reader import read_whole
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Source
-from dsms.physical.parts.links import result_partitions_of
+from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.runtime.epoch.progress_log import Published, read_published
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import PartitionClock

@@ -20,10 +20,11 @@ from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import JoinOrders, Query
-from dsms.optimizer.join_orders import join_trees
-from dsms.physical.cost.estimate import Statistics
-from dsms.physical.cost.join_choice import Choice, cheapest_orders
-from dsms.physical.fragment_plan import PlannedQuery, planned
+from dsms.placement.leases import ExecutorStatus, QueryStatus
+from dsms.planner.optimizer.join_orders import join_trees
+from dsms.planner.physical.cost.estimate import Statistics
+from dsms.planner.physical.cost.join_choice import Choice, cheapest_orders
+from dsms.planner.physical.fragment_plan import PlannedQuery, planned
 from dsms.registration.join_orders import (
     fixed_because,
     switched_to_next_order,
@@ -31,7 +32,6 @@ from dsms.registration.join_orders import (
     with_next_order,
     without_failed_order,
 )
-from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()

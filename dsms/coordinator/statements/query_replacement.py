@@ -26,8 +26,8 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
+from dsms.placement.leases import ExecutorStatus
 from dsms.registration.replacement import halted, resumed, retired
-from dsms.scheduler.leases import ExecutorStatus
 from dsms.statements.registry import apply, kind_of_statement
 from dsms.statements.statement_kind import Halt
 from operators.core.errors import DsmsError, ExternalError, UserError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connectors.kafka.registry import place_of
+from connectors.kafka.schema_registry.registry import place_of
 from dsms.model.principal import Forbidden
 from dsms.model.roles import Role, allows
 

@@ -8,11 +8,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.record_formats import FORMATS, MakeSchema
-from connectors.kafka.registry import latest_schema, register_schema
-from connectors.kafka.retention import REMEDY, retention_of, too_short
-from connectors.kafka.topics import (
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.retention import REMEDY, retention_of, too_short
+from connectors.kafka.client.topics import (
     COMPACTED,
     KEPT,
     SOURCE,
@@ -23,6 +21,8 @@ from connectors.kafka.topics import (
     partitions_of,
     topic_ids,
 )
+from connectors.kafka.schema_registry.record_formats import FORMATS, MakeSchema
+from connectors.kafka.schema_registry.registry import latest_schema, register_schema
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model import logical, properties
 from dsms.model.dead_letters import dead_letter_topic

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from connectors.credentials.secrets import check_no_secret
 from dsms.model.statements import Load, LoadDatabase
 from operators.core.errors import UserError
-from operators.core.secrets import check_no_secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,20 +18,20 @@ from functools import partial
 import polars as pl
 import pyarrow as pa
 
+from connectors.alarms import Alarms
 from connectors.formats import JsonEncoder
-from connectors.kafka.column_writer import TransactionalWriter, transactional_writer
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.fold import Fold
-from connectors.kafka.internal_log import mark
-from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
-from connectors.kafka.pieces import decided_ranges, pieces
-from connectors.kafka.record_columns import Headers, Records
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
+from connectors.kafka.logs.fold import Fold
+from connectors.kafka.logs.internal_log import mark
+from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
+from connectors.kafka.records.pieces import decided_ranges, pieces
+from connectors.kafka.records.record_columns import Headers, Records
 from dsms.coordinator.results.relations import Message, decoded_rows
 from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
 from dsms.tables.select_budget import Budget
-from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import ExternalError, Fenced, UserError
 

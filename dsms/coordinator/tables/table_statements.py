@@ -13,8 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import structlog
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import Partition, delete_topic, latest, partition_counts, topic_ids
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import Partition, delete_topic, latest, partition_counts, topic_ids
 from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
@@ -28,7 +29,7 @@ from dsms.model.objects import Table
 from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load
-from dsms.physical.parts.links import link_topics
+from dsms.planner.physical.parts.links import link_topics
 from dsms.registration.table_targets import writable
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.tables.effect import counted
@@ -39,7 +40,6 @@ from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
 from dsms.tables.statements import Write, effects_of, insertions, names_read, returned
-from operators.core.alarms import Alarms
 
 #: The question of a SELECT: over all rows, or over promising regions first.
 Asking = Question | Promising

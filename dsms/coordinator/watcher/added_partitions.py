@@ -20,13 +20,13 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.executors import follow_version
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
+from dsms.placement.leases import ExecutorStatus
 from dsms.registration.added_partitions import (
     sources_with_added_partitions,
     with_partitions,
     with_reading_suspended,
     with_source,
 )
-from dsms.scheduler.leases import ExecutorStatus
 from operators.core.delta import BEGINNING
 
 log = structlog.get_logger()

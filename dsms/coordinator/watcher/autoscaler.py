@@ -10,8 +10,8 @@ import structlog
 
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
-from dsms.scheduler.executor_count import ExecutorLoad, History, Scaling, desired_count
-from dsms.scheduler.leases import STARTING, ExecutorStatus
+from dsms.placement.executor_count import ExecutorLoad, History, Scaling, desired_count
+from dsms.placement.leases import STARTING, ExecutorStatus
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.watcher.redis_documents import RedisDocuments
-from dsms.scheduler.leases import ExecutorStatus
+from dsms.placement.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError
 
 _TURN_S = 0.5

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import transactional_id
-from connectors.kafka.record_columns import Records
-from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import transactional_id
+from connectors.kafka.logs.internal_log import InternalLog
+from connectors.kafka.records.epoch_writer import EpochWriter
+from connectors.kafka.records.record_columns import Records
+from dsms.placement.leases import RUNNING, ExecutorStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, read_statuses
-from dsms.scheduler.whole_queries import with_whole_queries
-from operators.core.alarms import Alarms
+from connectors.alarms import Alarms
+from dsms.placement.leases import RUNNING, ExecutorStatus, read_statuses
+from dsms.placement.whole_queries import with_whole_queries
 from operators.core.errors import ExternalError
 
 _POLL_S = 0.1

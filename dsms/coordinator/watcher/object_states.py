@@ -9,8 +9,8 @@ from functools import cached_property
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.objects import Object, Query, Source
+from dsms.placement.leases import RUNNING, ExecutorStatus
 from dsms.runtime.stages.awaited_schemas import first_of
-from dsms.scheduler.leases import RUNNING, ExecutorStatus
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
@@ -22,7 +22,7 @@ class States:
     """The states of the objects of one listing. `read_executors`, `topics` and `topic_ids` are called at most once
     each, for the first object that depends on them.
 
-    >>> from dsms.scheduler.leases import QueryStatus
+    >>> from dsms.placement.leases import QueryStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
     >>> states = States(lambda: {"one": ExecutorStatus(RUNNING, lanes={"o2": QueryStatus(9)})}, {})
     >>> states.of(query), states.frontier(query)

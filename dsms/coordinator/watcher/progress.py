@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dsms.model.objects import Source
-from dsms.scheduler.leases import ExecutorStatus
+from dsms.placement.leases import ExecutorStatus
 
 #: Rates are averages over this many past seconds.
 _SECONDS: Final = 10.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dsms.coordinator.watcher.progress import Progress, ReadingRates, partitions_by_name, starts_of
 from dsms.model.catalog import Catalog
-from dsms.scheduler.leases import ExecutorStatus
+from dsms.placement.leases import ExecutorStatus
 
 Ends = Callable[[Collection[tuple[str, int]]], Mapping[tuple[str, int], int]]
 

@@ -11,12 +11,12 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from connectors.alarms import Alarms
 from connectors.state.claim import AHEAD_MS
 from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.model.catalog import Catalog, read_catalog
+from dsms.placement.leases import ExecutorStatus, assign, read_assignments
 from dsms.registration.placement import fragments_of
-from dsms.scheduler.leases import ExecutorStatus, assign, read_assignments
-from operators.core.alarms import Alarms
 from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 

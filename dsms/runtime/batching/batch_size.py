@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dsms.scheduler.tuning import Bounds
+from dsms.scheduling.tuning import Bounds
 
 _GROWTH = 2.0
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dsms.model.objects import Source
-from dsms.physical.lane import Lane
-from dsms.physical.parts.links import is_link, query_of
+from dsms.planner.physical.lane import Lane
+from dsms.planner.physical.parts.links import is_link, query_of
 from dsms.runtime.batching.offsets import Positions
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat

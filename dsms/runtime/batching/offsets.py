@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.errors import InternalError

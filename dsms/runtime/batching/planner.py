@@ -12,11 +12,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from connectors.kafka.heartbeats import HeartbeatLog
-from connectors.kafka.shed_log import ShedLog
-from connectors.kafka.topics import Partition, latest
+from connectors.alarms import Alarms
+from connectors.kafka.client.topics import Partition, latest
+from connectors.kafka.logs.heartbeats import HeartbeatLog
+from connectors.kafka.logs.shed_log import ShedLog
 from dsms.model.objects import DEFAULT_AHEAD_MS, Source
-from dsms.physical.parts.links import is_link
+from dsms.planner.physical.parts.links import is_link
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, may_be_idle, sources_of_queries
 from dsms.runtime.batching.offsets import (
     Ends,
@@ -39,7 +40,6 @@ from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.shedding.settings import adjustable, last_logged, new_settings
 from dsms.runtime.stages.ahead import far_in_the_future
 from dsms.runtime.stages.source_task import KafkaSourceTask
-from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.kafka.config import KafkaSettings
-from dsms.physical.lane import Lane
+from connectors.kafka.client.config import KafkaSettings
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.batch_size import equal_part
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 

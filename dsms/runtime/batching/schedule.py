@@ -14,15 +14,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
+from dsms.measurements.progress_chart import Operator, Path, remaining
+from dsms.measurements.work import Measured, VertexWork, Work
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.manifest import Queue, Segment
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.wire import StageServed
-from dsms.scheduler.grants import Grant, grants
-from dsms.scheduler.policies import Fifo, Policy
-from dsms.scheduler.progress_chart import Operator, Path, remaining
-from dsms.scheduler.ready import Moment, Past, Ready
-from dsms.scheduler.work import Measured, VertexWork, Work
+from dsms.scheduling.grants import Grant, grants
+from dsms.scheduling.policies import Fifo, Policy
+from dsms.scheduling.ready import Moment, Past, Ready
 
 #: A lane and the number of one of its stages; stage 0 reads.
 Place = tuple[str, int]

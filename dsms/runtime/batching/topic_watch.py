@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import topic_ids
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import topic_ids
 from dsms.model.objects import Source
 
 _CACHE_S = 1.0

@@ -15,7 +15,7 @@ from itertools import chain
 
 import msgspec
 
-from connectors.kafka.topics import Partition
+from connectors.kafka.client.topics import Partition
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 from operators.core.errors import ExternalError

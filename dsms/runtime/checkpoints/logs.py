@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.identities import cluster_id
-from connectors.kafka.internal_log import InternalLog, undecoded
-from connectors.kafka.names import CATALOG
-from connectors.kafka.topics import latest, partitions_of, topic_ids
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.identities import cluster_id
+from connectors.kafka.client.names import CATALOG
+from connectors.kafka.client.topics import latest, partitions_of, topic_ids
+from connectors.kafka.logs.internal_log import InternalLog, undecoded
 from dsms.runtime.checkpoints.checkpoint import Logs
-from operators.core.alarms import Alarms
 
 #: The log of a catalog: the last value of each key.
 CatalogLog = dict[bytes, bytes]

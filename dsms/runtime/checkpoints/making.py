@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from connectors.state.runs import RunStore
 from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,

@@ -32,19 +32,19 @@ from itertools import chain
 
 import structlog
 
-from connectors.kafka.column_writer import transactional_writer
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import transactional_id
-from connectors.kafka.pieces import decided_ranges
-from connectors.kafka.record_columns import RecordColumns, Records
-from connectors.kafka.topics import topic_ids
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import transactional_id
+from connectors.kafka.client.topics import topic_ids
+from connectors.kafka.logs.internal_log import InternalLog
+from connectors.kafka.records.column_writer import transactional_writer
+from connectors.kafka.records.pieces import decided_ranges
+from connectors.kafka.records.record_columns import RecordColumns, Records
 from connectors.state.claim import Claim
 from connectors.state.manifests import ManifestStore
 from connectors.state.run_memory import Part, RunLocations
 from connectors.state.runs import RunStore
 from dsms.model.objects import Query, Source
-from dsms.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from connectors.kafka.errors import records_gone_error
+from connectors.kafka.client.errors import records_gone_error
 from dsms.model.objects import Query
-from dsms.physical.lane import Lane, Output
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier

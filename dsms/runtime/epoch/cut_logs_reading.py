@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
-from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import HEARTBEATS, PROGRESS, SHED, internal_topic
-from connectors.kafka.topics import earliest, latest, partitions_of
-from dsms.physical.fragment_plan import FragmentPlan
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import HEARTBEATS, PROGRESS, SHED, internal_topic
+from connectors.kafka.client.topics import earliest, latest, partitions_of
+from connectors.kafka.logs.heartbeat_records import Heartbeats, read_heartbeat
+from connectors.kafka.logs.internal_log import InternalLog
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.cut_logs import CutLog, CutLogs
 from dsms.runtime.lanes.manifest import SourcePartition
-from operators.core.alarms import Alarms
 
 
 def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms: Alarms) -> CutLogs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dsms.physical.lane import Lane, Output
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import DeadMark, DeadMarks
 from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member

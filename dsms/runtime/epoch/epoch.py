@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from connectors.kafka.key_partitions import key_partitions
-from dsms.physical.fragment_plan import FragmentPlan
-from dsms.physical.lane import Lane, Output
-from dsms.physical.parts.links import is_link, query_of
+from connectors.kafka.records.key_partitions import key_partitions
+from dsms.measurements.work import VertexWork
+from dsms.planner.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.parts.links import is_link, query_of
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.epoch.step_time import StepTime
@@ -43,7 +44,6 @@ from dsms.runtime.stages.wire import (
     VertexFailed,
     VerticesWorked,
 )
-from dsms.scheduler.work import VertexWork
 from operators.core.delta import BEGINNING, FOREVER, FROM, Delta, partition_of
 from operators.core.operator import MEMBER
 from operators.streams.shed import Seen

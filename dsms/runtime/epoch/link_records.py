@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from connectors.kafka.record_columns import RecordColumns
-from dsms.physical.parts.links import LinkTarget
-from dsms.physical.parts.send import RECEIVER
+from connectors.kafka.records.record_columns import RecordColumns
+from dsms.planner.physical.parts.links import LinkTarget
+from dsms.planner.physical.parts.send import RECEIVER
 from dsms.runtime.stages.link_frames import FRAME
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from connectors.kafka.internal_log import Entry, Findings, InternalLog
-from dsms.physical.parts.links import ResultPartitions, Share, query_of, share_of
+from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog
+from dsms.planner.physical.parts.links import ResultPartitions, Share, query_of, share_of
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 
 _LOWEST = -(2**63)

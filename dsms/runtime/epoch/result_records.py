@@ -8,11 +8,18 @@ from dataclasses import replace
 import msgspec
 import polars as pl
 
-from connectors.kafka.internal_log import mark
-from connectors.kafka.names import BY_HEADER, ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, SOURCE_ID_HEADER, TS_HEADER
-from connectors.kafka.record_columns import Headers, RecordColumns, Records
+from connectors.kafka.client.names import (
+    BY_HEADER,
+    ERROR_HEADER,
+    HEARTBEAT_HEADER,
+    OP_HEADER,
+    SOURCE_ID_HEADER,
+    TS_HEADER,
+)
+from connectors.kafka.logs.internal_log import mark
+from connectors.kafka.records.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
-from dsms.physical.lane import Output
+from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, UnpublishedChanges
 from dsms.runtime.epoch.link_records import link_records

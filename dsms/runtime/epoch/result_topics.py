@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from connectors.kafka.errors import TopicRecreated
+from connectors.kafka.client.errors import TopicRecreated
 from dsms.model.objects import Query
 
 #: Asks Kafka for the ids of topics, by name; topics that do not exist are left out.
@@ -26,8 +26,8 @@ class ResultTopics:
     >>> ResultTopics(lambda _: {"t": "a"}).check({"o2": query})
     >>> ResultTopics(lambda _: {"t": "b"}).check({"o2": query})
     Traceback (most recent call last):
-    connectors.kafka.errors.TopicRecreated: topic "t" was deleted and created again, so query "q" does not publish \
-into it; drop the query and create it again
+    connectors.kafka.client.errors.TopicRecreated: topic "t" was deleted and created again, so query "q" does not \
+publish into it; drop the query and create it again
     """
 
     def __init__(self, ask: AskIds) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from connectors.state.run_memory import RunLocations
-from dsms.physical.fragment_plan import FragmentPlan
-from dsms.physical.lane import Lane
+from dsms.measurements.work import Measures
+from dsms.planner.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.epoch.cut_logs import CutLogs, stopped
@@ -23,10 +24,9 @@ from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, runnin
 from dsms.runtime.shedding.load_shedding import Shedding
 from dsms.runtime.shedding.window_sizes import WindowSizes
 from dsms.runtime.stages.wire import SourceWaits
-from dsms.scheduler.ready import Moment
-from dsms.scheduler.registry import parse_policy
-from dsms.scheduler.tuning import Bounds
-from dsms.scheduler.work import Measures
+from dsms.scheduling.ready import Moment
+from dsms.scheduling.registry import parse_policy
+from dsms.scheduling.tuning import Bounds
 
 #: How many revisions (plans with their lanes) are kept after a change of the plan: the running or planned batch may
 #: have been planned with any of them. Spark plans no batch between the end of a batch and its `BatchEnded`, so after

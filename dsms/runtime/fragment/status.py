@@ -8,16 +8,16 @@ from typing import Literal
 
 import msgspec
 
-from dsms.physical.fragment_plan import PlannedQuery
-from dsms.physical.lane import Lane, Output
-from dsms.physical.parts.links import is_link, query_of
+from dsms.placement.leases import RUNNING, FragmentStatus, QueryStatus
+from dsms.planner.physical.fragment_plan import PlannedQuery
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.parts.links import is_link, query_of
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, ready_next_plans
 from dsms.runtime.stages.awaited_schemas import first_of, shown_wait
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.runtime.stages.wire import SourceWaits
-from dsms.scheduler.leases import RUNNING, FragmentStatus, QueryStatus
 from operators.core.delta import BEGINNING
 
 

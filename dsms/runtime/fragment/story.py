@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from dsms.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.fragment.state import (
     BoundsChanged,

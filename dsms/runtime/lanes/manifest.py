@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 
 from dsms.model.objects import Source
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.stages.stored_state import Names, all_names
 from operators.core.clock import PartitionClock
 from operators.core.decoding import Broken, Int64, Natural, decoded

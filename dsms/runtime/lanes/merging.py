@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dsms.physical.fragment_plan import FragmentPlan
+from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import merge_traces
 

@@ -6,7 +6,7 @@ what it would be from the beginning of the logs ("exact").
 
 from __future__ import annotations
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import Names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connectors.state.run_memory import Part
-from dsms.physical.lane import Lane, Output
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes
 from dsms.runtime.stages.stored_state import all_names

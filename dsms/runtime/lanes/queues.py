@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest, Positions, Queue, Segment, frontiers_of
 from dsms.runtime.stages.lane_step import Frontiers
 from dsms.runtime.stages.stored_state import Names

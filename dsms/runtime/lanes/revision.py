@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dsms.model.objects import JoinOrders, Source
-from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
-from dsms.physical.lane import Lane, Output
-from dsms.physical.warm_up import warm_up
+from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.warm_up import warm_up
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
 from dsms.runtime.lanes.merging import MergeRules, merged_lanes
 from dsms.runtime.lanes.midway_start import midway_progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import LaneContext, StageContext

@@ -1,6 +1,6 @@
 """Measures the load of a fragment and the input of its sheddable queries from epoch to epoch.
 
-The rates, the fractions of their input that queries keep, are decided in `dsms.scheduler.shedding`.
+The rates, the fractions of their input that queries keep, are decided in `dsms.shedding.rates`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dsms.optimizer.shedding import window_length
-from dsms.physical.lane import Lane
+from dsms.planner.optimizer.shedding import window_length
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.shedding.costs import Costs, ShedWork
-from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
-from dsms.scheduler.spread import Observed
+from dsms.shedding.observed_input import Observed
+from dsms.shedding.rates import STEP, Decision, Demand, Load, decide
 from operators.streams.shed import Shed
 
 #: The half-life of an epoch's weight in the costs, whose lines need both long and short epochs; and the half-life of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dsms.physical.lane import Lane, Output
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.offsets import Ends, LoggedSettings, Positions
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.streams.settings import Decision

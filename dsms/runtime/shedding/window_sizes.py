@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
-from dsms.physical.cost.estimate import estimated_of
-from dsms.physical.cost.flow import Expected, VertexMeasurements
-from dsms.physical.cost.load import bytes_of_state
-from dsms.physical.lane import Lane, Output
+from dsms.measurements.work import Measured, Measures
+from dsms.planner.physical.cost.estimate import estimated_of
+from dsms.planner.physical.cost.flow import Expected, VertexMeasurements
+from dsms.planner.physical.cost.load import bytes_of_state
+from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
-from dsms.scheduler.window_sizes import fraction
-from dsms.scheduler.work import Measured, Measures
+from dsms.shedding.window_sizes import fraction
 from operators.windows.ranged_window import RangedWindow
 
 #: The expected state of vertices, by number.

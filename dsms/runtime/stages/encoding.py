@@ -6,9 +6,9 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats import Encoder
-from connectors.kafka.record_formats import FORMATS
+from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.model.objects import Query
-from dsms.physical.lane import Output
+from dsms.planner.physical.lane import Output
 from dsms.runtime.stages.link_frames import link_frames
 from operators.core.delta import FROM, ORDER
 from operators.core.operator import MEMBER

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.stages.absent_columns import AbsentKeyColumns
 from dsms.runtime.stages.lane_step import StageStep
 from operators.core.delta import ORDER, SOURCE_SHIFT, Delta

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from operators.core.call_depth import allow_deep_calls
 from operators.core.checked_file import content_of, sealed
 from operators.core.decoding import Broken

@@ -14,11 +14,11 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException
 
-from dsms.physical.adjustable import Adjustable
-from dsms.physical.dataflow import Exchange, Vertex, marks_of
-from dsms.physical.lane import Lane, Output
-from dsms.physical.parts.links import Link
-from dsms.scheduler.work import Works, work_of
+from dsms.measurements.work import Works, work_of
+from dsms.planner.physical.adjustable import Adjustable
+from dsms.planner.physical.dataflow import Exchange, Vertex, marks_of
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.parts.links import Link
 from operators.core.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
 from operators.core.errors import ExternalError, UserError
 from operators.core.operator import MEMBER, Move, State, Step

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from dsms.physical.parts.links import ROWS_PER_RECORD, LinkTarget
-from dsms.physical.parts.send import RECEIVER
+from dsms.planner.physical.parts.links import ROWS_PER_RECORD, LinkTarget
+from dsms.planner.physical.parts.send import RECEIVER
 from operators.core.delta import BEGINNING, FROM
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from connectors.kafka.log_pieces import LogPiece
-from dsms.physical.parts.links import Link
+from connectors.kafka.records.log_pieces import LogPiece
+from dsms.measurements.work import Work
+from dsms.planner.physical.parts.links import Link
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.awaited_schemas import Wait
 from dsms.runtime.stages.intake import Admitted
 from dsms.runtime.stages.record_reading import heartbeats_in
-from dsms.scheduler.work import Work
 from operators.core.decoding import Broken
 from operators.core.delta import Delta, polars_schema, union_all
 from operators.core.errors import ExternalError

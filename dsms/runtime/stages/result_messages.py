@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 from polars.exceptions import PanicException
 
-from connectors.kafka.config import LARGEST_RECORD
-from dsms.physical.lane import Ending, Lane, Output
+from connectors.kafka.client.config import LARGEST_RECORD
+from dsms.planner.physical.lane import Ending, Lane, Output
 from dsms.runtime.stages.encoding import KEY, VALUE, encode_changes
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.link_frames import FRAME

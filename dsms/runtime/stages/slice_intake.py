@@ -7,16 +7,16 @@ from bisect import bisect_right
 from dataclasses import replace
 
 from connectors.formats.binary_column import BinaryColumn
-from connectors.kafka.log_pieces import LogPiece, LogPieces, MessagePiece
-from connectors.kafka.record_formats import FORMATS
+from connectors.kafka.records.log_pieces import LogPiece, LogPieces, MessagePiece
+from connectors.kafka.schema_registry.record_formats import FORMATS
+from dsms.measurements.work import Work
 from dsms.model.objects import Source
-from dsms.physical.parts.links import Link
+from dsms.planner.physical.parts.links import Link
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.awaited_schemas import Wait, first_awaited
 from dsms.runtime.stages.intake import Admitted, in_sequence
 from dsms.runtime.stages.link_intake import LinkIntake
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
-from dsms.scheduler.work import Work
 from operators.core.errors import DsmsError
 
 

@@ -13,9 +13,10 @@ from typing import Protocol, TypeVar
 
 import polars as pl
 
+from dsms.measurements.work import Work
 from dsms.model.objects import Source
-from dsms.physical.lane import Lane, Output
-from dsms.physical.parts.links import query_of
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.parts.links import query_of
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.stages.incomplete_deletions import without_incomplete_deletions
 from dsms.runtime.stages.intake import Admitted, DeadLetter
@@ -37,7 +38,6 @@ from dsms.runtime.stages.wire import (
     Wake,
     send_parts,
 )
-from dsms.scheduler.work import Work
 from operators.core.delta import ORDER, origin
 from operators.core.errors import DsmsError
 from operators.core.operator import FAULT

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.log_reader import LogReader
-from connectors.kafka.pieces import pieces
-from connectors.kafka.range_reader import OffsetRange
-from connectors.kafka.registry import schema_lookup
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.records.log_reader import LogReader
+from connectors.kafka.records.pieces import pieces
+from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.schema_registry.registry import schema_lookup
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.memory.allocators import return_freed_memory

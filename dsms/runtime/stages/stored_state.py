@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from operators.core.operator import State
 from operators.core.run import Run
 

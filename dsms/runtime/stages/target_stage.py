@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dsms.physical.lane import Lane
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.lanes.queues import SegmentCounts, StageInput, StageQueue, TakenInput, served, stage_inputs
 from dsms.runtime.stages.frames import Frame

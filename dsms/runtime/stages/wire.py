@@ -18,12 +18,12 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
+from dsms.measurements.work import Works
 from dsms.runtime.lanes.manifest import Position
 from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
-from dsms.scheduler.work import Works
 from operators.core.delta import Delta
 from operators.core.errors import ExternalError
 from operators.core.ordering import Ordering

@@ -13,10 +13,10 @@ from dsms.model import logical
 from dsms.model.limits import Limits
 from dsms.model.objects import Former, Query
 from dsms.model.schema import schema
-from dsms.optimizer.shedding import with_shedding
-from dsms.optimizer.sketches import approximated
-from dsms.optimizer.window_ranges import with_ranges
-from dsms.sql.binder.expressions import bind_expression
+from dsms.planner.optimizer.shedding import with_shedding
+from dsms.planner.optimizer.sketches import approximated
+from dsms.planner.optimizer.window_ranges import with_ranges
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.parser.bounds import check_statement, within_limits
 from dsms.sql.parser.dialect import Dsms
@@ -26,8 +26,8 @@ from operators.expressions import Expression, column
 
 def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
     """The bound plan of a query with its options applied: window sizes that are chosen at run time, if its memory is
-    bounded (`dsms.optimizer.window_ranges`); sketches instead, if it also allows an error (`dsms.optimizer.sketches`);
-    or a Shed operator, if its input may be shed (`dsms.optimizer.shedding`)."""
+    bounded (`window_ranges`); sketches instead, if it also allows an error (`sketches`); or a Shed operator, if its
+    input may be shed (`shedding`, all in `dsms.planner.optimizer`)."""
     node = with_ranges(node, query.id, bounded=query.memory is not None and query.sketch_error is None)
     if query.sketch_error is not None:
         return approximated(node, query.sketch_error)

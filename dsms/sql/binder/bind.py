@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-import dsms.sql.binder.select
-import dsms.sql.binder.set_queries  # noqa: F401  (both register how queries are bound)
+import dsms.sql.binder.query.select
+import dsms.sql.binder.query.set_queries  # noqa: F401  (both register how queries are bound)
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.catalog_relations import plan_given, plan_of, result_of
+from dsms.sql.binder.from_clause.catalog_relations import plan_given, plan_of, result_of
 from dsms.sql.binder.relation import OnName
 
 __all__ = ["bind", "plan_of", "plan_given"]

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, number_of
-from dsms.sql.binder.expression_functions import written_name
+from dsms.sql.binder.scalars.expression_functions import written_name
 from dsms.sql.parser.bounds import balance
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import without_public

@@ -10,9 +10,9 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.model.position import error_at
-from dsms.sql.binder.clock import CLOCK, ClockView, clock_view, is_clock, view_tree
-from dsms.sql.binder.now_bounds import NOW_HINT, POINTS
+from dsms.sql.binder.scalars.now_bounds import NOW_HINT, POINTS
 from dsms.sql.binder.scope import NotFound
+from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, is_clock, view_tree
 from dsms.sql.parser import nodes
 from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError

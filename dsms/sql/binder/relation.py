@@ -12,7 +12,7 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.position import error_at, not_supported
-from dsms.sql.binder.common_tables import definition_groups, reads_itself
+from dsms.sql.binder.from_clause.common_tables import definition_groups, reads_itself
 from dsms.sql.binder.scope import Entry, Outer, Scope
 from operators.expressions import column
 

@@ -10,8 +10,8 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
 from dsms.model.types import type_sql
-from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_user_defined_functions
+from dsms.sql.binder.scalars.expressions import bind_expression
+from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.scope import Scope
 from operators.expressions import LONGEST_CONSTANT, Expression, cast, evaluate
 

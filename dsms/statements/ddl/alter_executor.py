@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
-from dsms.scheduler.tuning import read_option
+from dsms.scheduling.tuning import read_option
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.statements.context import Context

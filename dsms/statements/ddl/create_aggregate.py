@@ -8,10 +8,10 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, AggregatePart, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.sql.binder.aggregate_calls import callable_name
-from dsms.sql.binder.defined_aggregates import definition_of, text_of
+from dsms.sql.binder.aggregates.aggregate_calls import callable_name
+from dsms.sql.binder.aggregates.defined_aggregates import definition_of, text_of
 from dsms.sql.binder.dependencies import calls_in_body, dependents
-from dsms.sql.binder.expression_functions import is_function_name
+from dsms.sql.binder.scalars.expression_functions import is_function_name
 from dsms.sql.parser.aggregates import STARTS, AggregateSyntax, CreateAggregate, CreatePythonAggregate
 from dsms.statements.statement_kind import StatementKind
 from operators.aggregates import AGGREGATES

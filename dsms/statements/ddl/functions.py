@@ -10,8 +10,8 @@ from dsms.model.objects import Function, FunctionVersion
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.binder.expression_functions import is_function_name
-from dsms.sql.binder.python_functions import STARTS, definition_of, function_of
+from dsms.sql.binder.scalars.expression_functions import is_function_name
+from dsms.sql.binder.scalars.python_functions import STARTS, definition_of, function_of
 from dsms.sql.parser import functions as syntax
 from dsms.statements.statement_kind import StatementKind
 from operators.aggregates import AGGREGATES

@@ -15,7 +15,7 @@ from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.queries import create_query
 from dsms.registration.table_targets import check_values, columns_of, writable
 from dsms.sql.binder.dependencies import dependents, names_in
-from dsms.sql.binder.inserted_rows import insertable_select, table_rows_query
+from dsms.sql.binder.query.inserted_rows import insertable_select, table_rows_query
 from dsms.sql.parser.queries import parse_query
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind

@@ -12,7 +12,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
 from dsms.model.types import type_sql
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.table_constraints import check_plain
 from dsms.sql.parser.cursor import Cursor

@@ -10,8 +10,8 @@ from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
-from dsms.physical.explain import explain
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.explain import explain
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.environment import Applied, Environment
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.parser import queries

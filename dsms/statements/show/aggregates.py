@@ -9,10 +9,10 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.sql.binder.defined_aggregates import BUILT_IN, definition_statement, library
+from dsms.sql.binder.aggregates.defined_aggregates import BUILT_IN, definition_statement, library
+from dsms.sql.binder.aggregates.python_aggregates import methods_of
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.binder.python_aggregates import methods_of
-from dsms.sql.binder.python_functions import package_from
+from dsms.sql.binder.scalars.python_functions import package_from
 from dsms.sql.parser.aggregates import AggregateSyntax, CreatePythonAggregate
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.statement_kind import StatementKind

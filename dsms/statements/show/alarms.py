@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from connectors.alarms import Alarm
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind
-from operators.core.alarms import Alarm
 
 
 @dataclass(frozen=True, slots=True)

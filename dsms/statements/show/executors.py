@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
-from dsms.scheduler.tuning import BATCHES
+from dsms.scheduling.tuning import BATCHES
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.context import Context, Entity
 from dsms.statements.statement_kind import StatementKind

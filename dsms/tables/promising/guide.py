@@ -14,8 +14,8 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.schema import schema
 from dsms.model.statements import Estimate, Preference
-from dsms.optimizer.algebra.column_projections import unchanged
-from dsms.optimizer.first_offsets import reading_from
+from dsms.planner.optimizer.algebra.column_projections import unchanged
+from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.registration.object_columns import schema_and_keys
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser.summaries import FUNCTION

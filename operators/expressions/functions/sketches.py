@@ -1,5 +1,6 @@
-"""Functions that plans call for aggregates whose state is a sketch (`dsms.optimizer.sketches`). They have no examples,
-because users do not write them."""
+"""Functions that plans call for aggregates whose state is a sketch (`dsms.planner.optimizer.sketches`).
+
+They have no examples, because users do not write them."""
 
 from __future__ import annotations
 

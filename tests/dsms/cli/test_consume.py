@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.kafka.follow import Arrival, Follower, Pause
-from connectors.kafka.topics import Partition
+from connectors.kafka.client.topics import Partition
+from connectors.kafka.logs.follow import Arrival, Follower, Pause
 from dsms.cli import consume
 from dsms.cli.consume import Limits, limited
 

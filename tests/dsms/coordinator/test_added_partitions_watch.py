@@ -9,7 +9,7 @@ import msgspec
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.watcher.added_partitions import AddedPartitions, passed
 from dsms.model.objects import Source
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.statement_cluster import MemoryChangeLog
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from connectors.alarms import Alarms
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher
 from dsms.coordinator.watcher.redis_documents import LeaderView, RedisDocuments
 from dsms.model.catalog import Catalog
-from dsms.scheduler.leases import Assignment, ExecutorStatus
-from operators.core.alarms import Alarms
+from dsms.placement.leases import Assignment, ExecutorStatus
 from operators.core.errors import ExternalError
 from tests.support.statement_cluster import Background, MemoryChangeLog
 

@@ -18,7 +18,7 @@ from dsms.coordinator.results.positions import (
     token_of,
 )
 from dsms.model.objects import Query
-from dsms.scheduler.leases import QueryStatus
+from dsms.placement.leases import QueryStatus
 from operators.core.errors import UserError
 from tests.support.streaming_service import (
     SOURCE,

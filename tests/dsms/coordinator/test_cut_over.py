@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.coordinator.watcher.cut_over import CutOver
 from dsms.local.waiting import wait_until
-from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from dsms.placement.leases import RUNNING, ExecutorStatus
 from operators.core.errors import ExternalError
 
 NEW = {"e": ExecutorStatus(RUNNING, fragments={"0": RUNNING}, marks=True)}

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import Entry, Findings, InternalLog, mark
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, mark
 from connectors.kafka.native.library import SWITCH, library
 from connectors.state.inspection import Found
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
@@ -20,11 +21,10 @@ from dsms.coordinator.doctor.state_checks import Documents, cache_findings, docu
 from dsms.coordinator.watcher.cut_over import all_mark
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
+from dsms.placement.leases import ExecutorStatus
 from dsms.runtime.epoch.progress_log import read_entry
 from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
-from dsms.scheduler.leases import ExecutorStatus
-from operators.core.alarms import Alarms
 
 HOT = Query(name="hot", id="o3", sql="", kind="view", select="", topic="dsms.hot")
 CATALOG = Catalog(7, 3, {"rooms": Stream(name="rooms", id="o1", sql="", source="s", keys=()), "hot": HOT})

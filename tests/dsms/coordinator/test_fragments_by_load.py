@@ -9,7 +9,7 @@ import pytest
 
 from dsms.coordinator.statements.fragments_by_load import BEHIND_S, REST_S, FragmentsByLoad
 from dsms.coordinator.watcher.progress import Progress
-from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from dsms.placement.leases import RUNNING, ExecutorStatus
 from tests.support.statement_cluster import StatementCluster
 
 OBJECTS = """REGISTER SOURCE T (k INT, v INT) FROM t PARTITIONS 4;

@@ -12,8 +12,8 @@ from dsms.coordinator.statements import orders_by_statistics
 from dsms.coordinator.statements.orders_by_statistics import CHECK_EVERY_S, REST_S, STABLE_FOR_S, OrdersByStatistics
 from dsms.introspection.statistics import statistics_of
 from dsms.model.objects import Query
-from dsms.physical.cost.estimate import Statistics
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.planner.physical.cost.estimate import Statistics
 from dsms.testing import LocalSession
 from tests.support.statement_cluster import StatementCluster
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsms.coordinator.watcher.progress import Progress, ReadingRates
-from dsms.scheduler.leases import ExecutorStatus, QueryStatus
+from dsms.placement.leases import ExecutorStatus, QueryStatus
 
 STARTS = {"o1/0": 100, "o1/1": 0}
 

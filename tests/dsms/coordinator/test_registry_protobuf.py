@@ -22,7 +22,7 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from connectors.formats.protobuf_decode import ProtobufDecoder
 from connectors.formats.protobuf_schema import document
-from connectors.kafka.registry import latest_schema, schema_lookup
+from connectors.kafka.schema_registry.registry import latest_schema, schema_lookup
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.permitted_registry import PermittedRegistry
 from dsms.coordinator.registry.schema_types import unreadable

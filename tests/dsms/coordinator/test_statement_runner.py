@@ -14,7 +14,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
-from dsms.scheduler.leases import QueryStatus
+from dsms.placement.leases import QueryStatus
 from dsms.statements.registry import STATEMENTS, parse
 from operators.core.errors import ExternalError, SqlError, UserError
 from tests.support.fake_environment import apply_all

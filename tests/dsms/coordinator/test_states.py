@@ -14,7 +14,7 @@ from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
 from dsms.model.principal import ANYBODY
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.statements.registry import apply, parse
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import apply_all

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
 from dsms.coordinator.tables import table_logs
 from dsms.coordinator.tables.table_logs import ClusterTables
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 

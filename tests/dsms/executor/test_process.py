@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from connectors.memory.store import MemoryState
 from dsms.executor import process
 from dsms.executor.process import ExecutorProcess
+from dsms.placement.leases import Assignment
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import Assignment
-from dsms.scheduler.tuning import Bounds
+from dsms.scheduling.tuning import Bounds
 from dsms.state.stores import STORES
 
 #: The number of turns without a fragment before an executor warms up.

@@ -14,16 +14,16 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
+from connectors.alarms import Alarms
+from connectors.kafka.client.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor import runner
 from dsms.executor.process import session_after_failures
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
+from dsms.placement.leases import RUNNING, FragmentStatus
 from dsms.runtime.fragment.story import Story
-from dsms.scheduler.leases import RUNNING, FragmentStatus
-from dsms.scheduler.tuning import Bounds
+from dsms.scheduling.tuning import Bounds
 from dsms.spark.errors import SparkFailed, WorkerDied
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 from tests.support.fake_environment import apply_all
 

@@ -22,10 +22,10 @@ from dsms.model.catalog import Catalog
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.tokens import new_token
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.runtime.fragment.story import Entry, Story
 from dsms.runtime.stages.intake import reading_schema
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
-from dsms.scheduler.tuning import Bounds, Tuning, read_tuning
+from dsms.scheduling.tuning import Bounds, Tuning, read_tuning
 from dsms.statements.registry import kind_of_statement, parse
 from dsms.testing import LocalSession
 from operators.core.errors import DsmsError, SqlError, UserError

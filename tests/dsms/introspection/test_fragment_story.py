@@ -7,9 +7,9 @@ from typing import get_args
 import msgspec
 import pytest
 
+from connectors.alarms import Alarms
 from dsms.introspection.fragment_story import read_stories, readable_story, sentence, story_documents
 from dsms.runtime.fragment.story import Entry, EntryKind, Story
-from operators.core.alarms import Alarms
 
 SENTENCES = [
     (Entry("claimed", 0.0, lease=7, epoch=41), "claimed under lease 7; it continues after epoch 41"),

@@ -11,7 +11,7 @@ from dsms.introspection.metrics import Sample
 from dsms.introspection.operator_metrics import METRICS, Operator, values
 from dsms.introspection.sample_records import COLUMNS, OPERATORS
 from dsms.introspection.show_tables import row
-from dsms.scheduler.work import Measured, Work
+from dsms.measurements.work import Measured, Work
 from dsms.testing import LocalSession
 
 API = Path(__file__).parents[3] / "docs" / "api.md"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dsms.model import logical, objects
 from dsms.model.fingerprint import fingerprint
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from operators.expressions import Column, Literal
 from tests.support.fake_environment import FakeEnvironment, apply_all
 

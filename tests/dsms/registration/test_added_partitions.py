@@ -8,7 +8,7 @@ from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Query, Source
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.added_partitions import with_partitions, with_reading_suspended
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
 from dsms.runtime.lanes.revision import revised

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsms.coordinator.service.cluster_copy import check_undivided
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from dsms.registration.replacement import halted
 from operators.core.errors import UserError

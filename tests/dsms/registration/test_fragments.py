@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from tests.dsms.runtime.test_epoch import LOGS, message
 from tests.support.fake_environment import FakeEnvironment, apply_all

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsms.optimizer.optimize import optimize
-from dsms.physical.explain import tree
+from dsms.planner.optimizer.optimize import optimize
+from dsms.planner.physical.explain import tree
 from tests.support.plan_parts import plan, register
 
 

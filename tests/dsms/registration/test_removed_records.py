@@ -9,7 +9,7 @@ from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Query
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
 from operators.core.errors import UserError

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsms.physical.explain import tree
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.explain import tree
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.query_histories import SOURCES, histories, play

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.measurements.work import Measures
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.cut_logs import CutLog, CutLogs, stopped
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.fragment.state import FragmentState, PlanChanged, ReportFailure, advance
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from dsms.runtime.lanes.revision import Revision, revised
-from dsms.scheduler.tuning import Bounds
-from dsms.scheduler.work import Measures
+from dsms.scheduling.tuning import Bounds
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = """

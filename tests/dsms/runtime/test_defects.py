@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polars.exceptions import PanicException
 
 from connectors.formats import JsonDecoder
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.stages import lane_step
 from dsms.runtime.stages.intake import Arrivals, Intake
 from dsms.runtime.stages.lane_step import read_stage, routes

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import msgspec
 
 from connectors.state.run_memory import RunLocations
-from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.measurements.work import Measures
+from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.epoch.progress_log import DeadMark, Published
@@ -31,8 +32,7 @@ from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.stages.wire import SourceWaits
-from dsms.scheduler.tuning import Bounds
-from dsms.scheduler.work import Measures
+from dsms.scheduling.tuning import Bounds
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (

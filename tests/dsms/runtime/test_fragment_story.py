@@ -7,7 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.measurements.work import Measures
+from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.epoch.progress_log import Published
@@ -23,8 +24,7 @@ from dsms.runtime.fragment.story import (
     without_unused_batch,
 )
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.scheduler.tuning import Bounds
-from dsms.scheduler.work import Measures
+from dsms.scheduling.tuning import Bounds
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.model.objects import Source
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, sources_of_queries
 from dsms.runtime.lanes.manifest import Position
 from dsms.testing import LocalSession

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Message
 
-from connectors.kafka.log_pieces import MessagePiece
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from connectors.kafka.records.log_pieces import MessagePiece
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.stages.incomplete_deletions import without_incomplete_deletions
 from dsms.runtime.stages.intake import in_sequence
 from dsms.runtime.stages.lane_step import read_stage

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dsms.physical.fragment_plan import compile_lane, planned
-from dsms.physical.lane import Lane
+from dsms.planner.physical.fragment_plan import compile_lane, planned
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.stages.lane_files import LaneFiles
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import FakeEnvironment, apply_all

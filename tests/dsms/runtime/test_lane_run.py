@@ -6,8 +6,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.physical.dataflow import Exchange
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.dataflow import Exchange
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.stages.lane_step import read_stage, route, target_stage
 from dsms.runtime.stages.stored_state import all_names, name_runs, restore
 from operators.core.delta import ORDER, ORDER_SHIFT, Delta, partition_of

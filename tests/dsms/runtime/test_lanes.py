@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.epoch.epoch import late_replacements, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment, read_manifest

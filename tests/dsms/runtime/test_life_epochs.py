@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.replacement import halted, retired
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised

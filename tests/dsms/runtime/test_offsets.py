@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.batching.offsets import distribute, next_offsets, offsets_at, slices, waiting
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
-from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import start

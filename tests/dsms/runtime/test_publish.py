@@ -9,12 +9,12 @@ import msgspec
 import polars as pl
 import pytest
 
-from connectors.kafka import epoch_writer
-from connectors.kafka.internal_log import Entry
-from connectors.kafka.record_columns import Records
+from connectors.kafka.logs.internal_log import Entry
+from connectors.kafka.records import epoch_writer
+from connectors.kafka.records.record_columns import Records
 from dsms.model.objects import Source
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from dsms.physical.lane import Output
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
 from dsms.runtime.epoch.progress_log import DeadMark, Published, published_in_log, read_entry

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.client.config import KafkaSettings
 from dsms.runtime.batching.offsets import next_offsets, slices
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.read_ahead import can_read_ahead, input_after, still_holds

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from confluent_kafka import Message
 
-from connectors.kafka.log_pieces import MessagePiece
-from connectors.kafka.names import HEARTBEAT_HEADER, TS_HEADER
+from connectors.kafka.client.names import HEARTBEAT_HEADER, TS_HEADER
+from connectors.kafka.records.log_pieces import MessagePiece
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import Heartbeat, PartitionClock
 from tests.support.fake_environment import apply_all

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsms.measurements.work import Measured, Work
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.lanes.manifest import Queue, Segment
 from dsms.runtime.lanes.revision import Revision, revised, running_lanes
-from dsms.scheduler.ready import Moment
-from dsms.scheduler.registry import parse_policy
-from dsms.scheduler.work import Measured, Work
+from dsms.scheduling.ready import Moment
+from dsms.scheduling.registry import parse_policy
 from tests.dsms.runtime.test_epoch import LOGS, world_of
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from random import Random
 from statistics import median
 
-from dsms.physical.dataflow import Dataflow
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.measurements.work import Work
+from dsms.planner.physical.dataflow import Dataflow
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
-from dsms.scheduler.work import Work
 from operators.streams.shed import Seen, Shed, Spread
 from tests.support.fake_environment import FakeEnvironment, apply_all
 

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.log_pieces import MessagePiece
+from connectors.kafka.records.log_pieces import MessagePiece
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
 from operators.core.clock import Heartbeat, PartitionClock

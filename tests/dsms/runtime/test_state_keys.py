@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from dsms.physical.lane import Lane
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.stages.lane_step import read_stage, route, target_stage
 from operators.core.delta import BEGINNING, Delta, union_all
 from operators.core.operator import Step

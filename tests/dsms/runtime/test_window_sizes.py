@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsms.measurements.work import Measures
 from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.revision import revised, running_lanes
 from dsms.runtime.shedding.settings import last_logged
 from dsms.runtime.shedding.window_sizes import WindowSizes
-from dsms.scheduler.work import Measures
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 from tests.dsms.runtime.test_epoch import message

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from dsms.measurements.work import Work
 from dsms.runtime.stages import wire
 from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
@@ -38,7 +39,6 @@ from dsms.runtime.stages.wire import (
     Wake,
     envelopes,
 )
-from dsms.scheduler.work import Work
 from operators.core.adherence import Adherence
 from operators.core.delta import Delta
 from operators.core.errors import ExternalError

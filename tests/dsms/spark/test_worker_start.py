@@ -39,7 +39,7 @@ def test_the_data_source_alone_is_light() -> None:
 
 def test_what_runs_lanes_loads_no_planner() -> None:
     """Otherwise the planner would take 15 MB in each process of an executor."""
-    planner = {"sqlglot", "dsms.sql.binder.bind", "dsms.physical.lower", "dsms.optimizer.optimize"}
+    planner = {"sqlglot", "dsms.sql.binder.bind", "dsms.planner.physical.lower", "dsms.planner.optimizer.optimize"}
     assert loaded("dsms.runtime.batching.planner", planner) == "[]"
     assert loaded("dsms.runtime.stages.target_task", planner) == "[]"
 

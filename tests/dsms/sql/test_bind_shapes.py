@@ -6,7 +6,7 @@ import pytest
 
 from dsms.model.properties import keys
 from dsms.model.schema import schema
-from dsms.physical.explain import tree
+from dsms.planner.physical.explain import tree
 from dsms.sql.binder.bind import plan_of
 from tests.support.fake_environment import apply_all
 from tests.support.random_tables import STREAMS

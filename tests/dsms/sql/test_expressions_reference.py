@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.function_reference import reference
+from dsms.sql.binder.scalars.expressions import bind_expression
+from dsms.sql.binder.scalars.function_reference import reference
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
 from operators.expressions import FUNCTIONS, walk
@@ -16,7 +16,9 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "functions.md"
 
 
 def test_document_is_current():
-    assert DOCUMENT.read_text() == reference(), "run: python -m dsms.sql.binder.function_reference > docs/functions.md"
+    assert DOCUMENT.read_text() == reference(), (
+        "run: python -m dsms.sql.binder.scalars.function_reference > docs/functions.md"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if function.example])

@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.now_bounds import POINTS
-from dsms.sql.binder.now_predicates import now_filter
 from dsms.sql.binder.relation import Context, Relation
+from dsms.sql.binder.scalars.now_bounds import POINTS
+from dsms.sql.binder.scalars.now_predicates import now_filter
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.queries import parse_query
 from operators.core.errors import SqlError

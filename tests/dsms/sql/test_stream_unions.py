@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dsms.model import logical
 from dsms.model.objects import Query
 from dsms.model.properties import append_only
-from dsms.sql.binder.catalog_relations import plan_of
+from dsms.sql.binder.from_clause.catalog_relations import plan_of
 from dsms.testing import LocalSession
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.strategies import examples

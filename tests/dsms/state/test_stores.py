@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
+from connectors.alarms import Alarms
 from connectors.memory.store import MemoryState
 from dsms.state.stores import STORES, StateAddress
-from operators.core.alarms import Alarms
 from operators.core.errors import ConfigError
 
 

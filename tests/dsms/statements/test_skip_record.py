@@ -8,7 +8,7 @@ import pytest
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Source
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.statements.ddl.skip_record import (
     SkipRecord,
     check_unread,

@@ -23,7 +23,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
 from dsms.statements.registry import parse

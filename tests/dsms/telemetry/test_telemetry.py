@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 from dsms.coordinator.http.measured_calls import MeasuredCalls
 from dsms.introspection.entities import Queue, Report
 from dsms.introspection.operator_metrics import Operator
+from dsms.measurements.work import Work
 from dsms.runtime.epoch.epoch import Epoch, Measured, UnpublishedChanges
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.scheduler.work import Work
 from dsms.telemetry import instruments
 from dsms.telemetry.coordinator_metrics import observe_states
 from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports

@@ -59,7 +59,7 @@ def answered(query: str, key: str, seed: int = 0) -> LocalSession:
 def test_one_operator_publishes_what_two_do(query: str, key: str) -> None:
     answer = answered(query, key)
     assert "SessionGroup" in answer.explain("V")
-    with patch("dsms.physical.lower.one_input.session_groups", lambda _: None):
+    with patch("dsms.planner.physical.lower.one_input.session_groups", lambda _: None):
         two = answered(query, key)
         assert "SessionGroup" not in two.explain("V")
     assert Counter(map(repr, answer.changes("V"))) == Counter(map(repr, two.changes("V")))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.registration.replacement import halted
-from dsms.scheduler.spread import Observed
+from dsms.shedding.observed_input import Observed
 from dsms.statements.ddl.replace_query import halt_with_readers
 from dsms.statements.registry import apply, parse
 from dsms.testing import LocalSession

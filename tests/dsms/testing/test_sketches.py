@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model import logical
-from dsms.optimizer.sketches import ENTRY_BYTES, MOST_ERROR, DistinctCount, least_error, memory_of
+from dsms.planner.optimizer.sketches import ENTRY_BYTES, MOST_ERROR, DistinctCount, least_error, memory_of
 from dsms.testing import LocalSession
 from operators.aggregates.aggregate import Aggregate
 from operators.core.errors import UserError

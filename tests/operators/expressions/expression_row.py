@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import sqlglot
 
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
 from operators.expressions import evaluate

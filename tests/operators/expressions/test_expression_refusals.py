@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope, join_scopes
 from operators.core.errors import SqlError
 from operators.expressions import columns

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import parse_one
 
-from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from operators.expressions import evaluate
 from tests.support.strategies import examples

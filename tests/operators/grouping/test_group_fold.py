@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import DefinitionText, Known, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, Known, definition_of
 from operators.aggregates import AGGREGATES
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.user_defined import folded, result_type

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import DefinitionText, Known, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, Known, definition_of
 from dsms.testing import LocalSession
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta
 from operators.core.operator import Move

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dsms.sql.binder.defined_aggregates import DefinitionText, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, definition_of
 from operators.core.delta import Delta
 from operators.core.errors import UserError
 from operators.core.operator import Move

@@ -8,7 +8,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from dsms.sql.binder.defined_aggregates import DefinitionText, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, definition_of
 from operators.core.delta import Delta
 from operators.core.operator import Move
 from operators.user_aggregates.fold_plan import chosen

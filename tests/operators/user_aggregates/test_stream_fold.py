@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import Known
+from dsms.sql.binder.aggregates.defined_aggregates import Known
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.user_aggregates.fold_plan import Frame, chosen

@@ -1,0 +1,1 @@
+"""A simulation of one processor that serves queues by a policy."""

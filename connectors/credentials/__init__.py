@@ -1,0 +1,1 @@
+"""Secrets by reference, and TLS of our own clients."""

@@ -1,0 +1,72 @@
+"""Retries requests while a broker is busy, moves a partition, or does not answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError
+from kafka.errors import KafkaError as ClientError
+from kafka.future import Future
+
+from connectors.kafka.client.broker_connections import BrokerConnections
+from connectors.kafka.client.errors import translate
+from operators.core.errors import DsmsError, ExternalError, UserError
+
+ANSWER_S = 30.0
+#: How long an attempt is retried.
+DEADLINE_S = 60.0
+#: The pause before a retry; shorter if only the markers of the last transaction have still to be written.
+_PAUSE_MS, _BUSY_MS = 50, 4
+
+
+class AttemptFailed(Exception):
+    """An attempt failed, but a retry may succeed; `code` is Kafka's error code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Attempts:
+    """Waits for answers, and retries what failed. A request whose answer is lost may still reach the broker, much
+    later: `lost` records that an answer was lost."""
+
+    def __init__(self, connections: BrokerConnections) -> None:
+        self._connections = connections
+        #: Whether the answer to a request was lost since this was set to False.
+        self.lost = False
+
+    def answer(self, future: Future) -> Any:
+        """The answer to a request. Raises AttemptFailed if it is lost."""
+        try:
+            return self._connections.wait(future, ANSWER_S)
+        except ClientError as error:
+            self.lost = True
+            raise AttemptFailed(KafkaError.NETWORK_EXCEPTION) from error
+
+    def retry(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
+        """The result of an attempt, which gets the code of the last failure. An attempt that raises AttemptFailed or
+        returns None is retried. Raises ExternalError after 60 s."""
+        deadline, last = time.monotonic() + DEADLINE_S, None
+        while True:
+            try:
+                result = attempt(last)
+            except AttemptFailed as failed:
+                last = failed.code
+            else:
+                if result is not None:
+                    return result
+                last = KafkaError.UNKNOWN_TOPIC_OR_PART
+            if time.monotonic() > deadline:
+                raise _last_error(KafkaError(last), doing)
+            self._connections.pause(_BUSY_MS if last == KafkaError.CONCURRENT_TRANSACTIONS else _PAUSE_MS)
+
+
+def _last_error(error: KafkaError, doing: str) -> DsmsError:
+    """The error for the last failure. It is never a UserError: a topic that is unknown now may be known later."""
+    translated = translate(error, doing, transactional=True)
+    if isinstance(translated, UserError):
+        return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
+    return translated

@@ -1,0 +1,140 @@
+"""Reads dead letters: refused records with their positions and reasons, and which of them were replayed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import ERROR_HEADER, REPLAYED_HEADER, SOURCE_ID_HEADER
+from connectors.kafka.client.topics import earliest, latest, partitions_of
+from connectors.kafka.records.pieces import decided_ranges, pieces
+from connectors.kafka.records.range_reader import read_whole
+from operators.core.decoding import Broken, natural_of
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused record, with its position in its topic. `query` is the name of the query that found the record's row in
+    fault, that is, one of its expressions has no value on the row; None if the source refused the record."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    query: str | None
+    value: bytes
+    #: The id of the source; "" in dead letters of older versions of dsms, which did not write it.
+    source_id: str = ""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The partition and the offset of the refused record."""
+        return self.partition, self.offset
+
+    def document(self) -> dict[str, Any]:
+        """The dead letter as a document for display."""
+        place = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+        return {"reason": self.reason, **place, "query": self.query, **_shown(self.value)}
+
+
+class ReplayMark(NamedTuple):
+    """Says that a refused record was replayed. `topic` is the id of the record's topic, because a re-created topic has
+    the same name and another id; it is the name only if the brokers give no ids."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def last_dead_letters(
+    settings: KafkaSettings, admin: AdminClient, topic: str, marked: str, limit: int, alarms: Alarms
+) -> list[dict[str, Any]]:
+    """The last dead letters in a dead-letter topic as documents, at most `limit`, oldest first. `marked` is the
+    `topic` of the source's ReplayMarks: the entry `replayed` says whether a mark with it exists for the record. Records
+    that are not dead letters are left out, with an alarm."""
+    wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
+    first, last = earliest(admin, wanted), latest(admin, wanted)
+    back, whole = 2 * limit, False  # twice, as a transaction ends with a marker, which takes an offset too
+    letters, replayed = list[DeadLetter](), set[ReplayMark]()
+    while len(letters) < limit and not whole:
+        ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
+        letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
+        back, whole = 2 * back, all(first[key] >= last[key] - back for key in wanted)
+    return [
+        letter.document() | {"replayed": ReplayMark(marked, *letter.position) in replayed}
+        for letter in letters[-limit:]
+    ]
+
+
+def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[ReplayMark]]:
+    """The dead letters among the records, and the marks of replayed ones."""
+    letters, replayed = list[DeadLetter](), set[ReplayMark]()
+    for message in messages:
+        try:
+            if (mark := replay_mark_of(message)) is not None:
+                replayed.add(mark)
+            else:
+                letters.append(dead_letter_of(message))
+        except Broken as error:
+            alarms.raise_at(topic, str(error), message.partition(), message.offset())
+    return letters, replayed
+
+
+class DeadLetterLog:
+    """The dead letters of one source, up to the end that its dead-letter topic had when this object was created.
+    Creating it waits until every transaction that is open on the topic has been decided."""
+
+    def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
+        self._settings, self._topic, self._alarms = settings, topic, alarms
+        self._ranges = decided_ranges(admin, topic)
+
+    def replayed(self) -> Iterator[set[ReplayMark]]:
+        """The marks of replayed records, piece by piece."""
+        return (marks for _, marks in self._pieces())
+
+    def dead_letters(self) -> Iterator[list[DeadLetter]]:
+        """All dead letters, piece by piece."""
+        return (letters for letters, _ in self._pieces())
+
+    def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[ReplayMark]]]:
+        return (_sorted(piece, self._topic, self._alarms) for piece in pieces(self._settings, self._ranges))
+
+
+def dead_letter_of(message: Message) -> DeadLetter:
+    """The dead letter in a record. Raises Broken if the record is not one."""
+    headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
+    if ERROR_HEADER not in headers:
+        raise Broken("not a dead letter: it has no reason")
+    return DeadLetter(
+        headers.get("dsms-topic", ""),
+        natural_of(headers.get("dsms-partition", "")),
+        natural_of(headers.get("dsms-offset", "")),
+        headers[ERROR_HEADER],
+        headers.get("dsms-query"),
+        message.value() or b"",
+        headers.get(SOURCE_ID_HEADER, ""),
+    )
+
+
+def replay_mark_of(message: Message) -> ReplayMark | None:
+    """The mark of a replayed record; None for other records. Raises Broken if the mark is invalid."""
+    source = next((value for name, value in message.headers() or [] if name == REPLAYED_HEADER), None)
+    if source is None:
+        return None
+    partition, _, offset = (message.key() or b"").decode(errors="replace").partition("/")
+    return ReplayMark(source.decode(errors="replace"), natural_of(partition), natural_of(offset))
+
+
+def _shown(value: bytes) -> dict[str, str]:
+    """The refused value as text, or in base64 if it is not UTF-8."""
+    try:
+        return {"value": value.decode()}
+    except UnicodeDecodeError:
+        return {"value_base64": base64.b64encode(value).decode()}

@@ -1,0 +1,104 @@
+"""Folds changes into the relation that they add up to, as encoded rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from confluent_kafka import Message
+
+from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER
+from connectors.kafka.logs.internal_log import why_foreign_result
+from connectors.kafka.logs.result_ends import change_instant, header_instant
+from operators.core.delta import BEGINNING, FOREVER
+
+#: Called for each record that is left out, with the reason.
+Refused = Callable[[Message, str], None]
+#: The memory of a row in addition to the bytes of its key and value.
+ROW_BYTES = 100
+
+
+class Fold:
+    """The relation after all changes with an instant of at most `at`, however they are split into pieces.
+
+    A keyed change replaces the row of its key, or removes it (`-`); a keyless one adds or removes one row. Only the
+    remaining rows are kept, so memory grows with the relation and not with its history. Records are left out if
+    they are not changes, have one of the `bad` values, or lack the mark of the cluster `marked_by`; `refused` is called
+    for each of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        keyed: bool,
+        at: int = FOREVER,
+        bad: frozenset[bytes] = frozenset(),
+        refused: Refused = lambda *_: None,
+        marked_by: str | None = None,
+    ) -> None:
+        self.at = at
+        self._marked_by = marked_by
+        self.bad, self._refused = bad, refused
+        #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
+        self.last, self.later = BEGINNING, 0
+        #: The greatest promise of the log: no instant below it follows.
+        self.frontier = BEGINNING
+        self.rows: dict[bytes, bytes] = {}
+        self.bag: Counter[bytes] = Counter()
+        #: The approximate memory of the remaining rows.
+        self.bytes = 0
+        self._keyed = keyed
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """Applies the next changes of the log."""
+        for message in messages:
+            headers = dict(message.headers() or [])
+            if (reason := why_foreign_result(message, self._marked_by)) is not None:
+                self._refused(message, reason)
+                continue
+            if message.value() is None and HEARTBEAT_HEADER in headers:
+                self._promise(message, header_instant(headers, HEARTBEAT_HEADER))
+                continue
+            ts = change_instant(message)
+            if ts is None:
+                self._refused(message, "not a change: it has no instant")
+                continue
+            if ts > self.at:
+                self.later += 1
+                continue
+            if message.value() in self.bad:
+                self._refused(message, "not a row of the declared columns")
+                continue
+            self.last = max(self.last, ts)
+            self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
+
+    def _promise(self, message: Message, instant: int | None) -> None:
+        if instant is None:
+            self._refused(message, "a heartbeat without an instant")
+        else:
+            self.frontier = max(self.frontier, instant)
+
+    def _change(self, key: bytes | None, value: bytes | None, gone: bool) -> None:
+        if not self._keyed:
+            count = -1 if gone else 1
+            self.bag[value or b""] += count
+            self.bytes += count * _size(b"", value or b"")
+            if not self.bag[value or b""]:
+                del self.bag[value or b""]
+            return
+        key = key or b""
+        if (before := self.rows.get(key)) is not None:
+            self.bytes -= _size(key, before)
+        if gone or value is None:
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = value
+            self.bytes += _size(key, value)
+
+    def values(self) -> Iterator[bytes]:
+        """The rows of the relation."""
+        return iter(self.rows.values()) if self._keyed else self.bag.elements()
+
+
+def _size(key: bytes, value: bytes) -> int:
+    return len(key) + len(value) + ROW_BYTES

@@ -1,0 +1,226 @@
+"""Reads and writes internal topics. All access goes through this file, so that no record in them can end a process.
+
+The header `dsms-by` names the writer of a record, as "cluster/writer". Law of reading: a record is valid if this
+cluster wrote it and it can be decoded; every other record is left out, with an alarm.
+
+Older versions of dsms wrote no header. Their records are valid up to the record `CUT_OVER_KEY`, which the coordinator
+writes once no such version can write any more. An older version that reads `CUT_OVER_KEY` at its start ends, since its
+records would not be valid. So a downgrade is possible until the cut-over is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.alarms import Alarms
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import BY_HEADER, internal_topic
+from connectors.kafka.client.topics import partitions_of
+from connectors.kafka.logs.result_ends import last_instant
+from connectors.kafka.records.column_writer import TransactionalWriter
+from connectors.kafka.records.pieces import committed_ranges, decided_ranges, pieces
+from connectors.kafka.records.record_columns import Headers, Records
+from operators.core.decoding import Broken
+from operators.core.errors import ExternalError
+
+#: The key of the record after which every record has the header. It is invalid in every internal topic (an object
+#: without a name, a partition that is not a number, a result without a query), so older versions fail to read it.
+CUT_OVER_KEY = b"object/"
+#: On a record of this cluster without a value: the invalid records before it under its key are known and settled.
+SETTLES_HEADER = "dsms-settles"
+_CUT_OVER_VALUE = b'{"type": "a later version of dsms: the version before can no longer run this cluster"}'
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record that is marked as written by this cluster, or was written before there were marks."""
+
+    key: bytes
+    value: bytes | None
+    partition: int
+    offset: int
+    #: The incarnation that wrote it; None: a version without marks.
+    writer: str | None = None
+
+
+@dataclass
+class Findings:
+    """What a reading found in addition to values."""
+
+    #: The keys whose last record is invalid. In a compacted topic it replaces the valid one before it.
+    left_out: set[bytes] = field(default_factory=set)
+    #: The partitions whose cut-over was read.
+    cut_over: set[int] = field(default_factory=set)
+
+
+def undecoded(entry: Entry) -> Entry:
+    """Returns the entry itself, without decoding it."""
+    return entry
+
+
+def mark(cluster: str, writer: str) -> Headers:
+    """The headers by which a writer marks a record.
+
+    >>> mark("main", "0-17")
+    [('dsms-by', b'main/0-17')]
+    """
+    return [(BY_HEADER, f"{cluster}/{writer}".encode())]
+
+
+def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
+    """The writer of a record; None if it has no mark."""
+    value = dict(headers or []).get(BY_HEADER)
+    return None if value is None else value.decode(errors="replace")
+
+
+def why_foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
+    """Why a record is not the cluster's; None if it is. `cut_over`: the partitions whose cut-over precedes it."""
+    writer = writer_of(message.headers())
+    if writer is None:
+        return "it does not name its writer" if message.partition() in cut_over else None
+    named, slash, _ = writer.partition("/")
+    return None if slash and named == cluster else f'written by "{writer[:100]}", not by cluster "{cluster}"'
+
+
+def why_foreign_result(message: Message, marked_by: str | None) -> str | None:
+    """Why a record of a result or of a table's log is not of the cluster `marked_by`, which marks all of them; None if
+    it is, or if the topic has no marks."""
+    return None if marked_by is None else why_foreign(message, marked_by, (message.partition(),))
+
+
+class InternalLog:
+    """An internal topic of a cluster. `writer` names the incarnation that writes to it."""
+
+    def __init__(self, settings: KafkaSettings, cluster: str, purpose: str, alarms: Alarms, writer: str = "") -> None:
+        self._settings, self._admin = settings, settings.admin()
+        self.cluster, self.topic, self.alarms = cluster, internal_topic(cluster, purpose), alarms
+        self._mark = mark(cluster, writer)
+
+    @property
+    def admin(self) -> AdminClient:
+        """The admin client of the topic."""
+        return self._admin
+
+    def records(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Records:
+        """Records of this topic, marked with this cluster and writer."""
+        return Records(self.topic, keys, values, [self._mark] * len(values))
+
+    def read(
+        self, decode: Callable[[Entry], _T | None], *, decided: bool = False, findings: Findings | None = None
+    ) -> Iterator[_T]:
+        """The decoded committed records, in the order of each partition; empty if the topic does not exist. `decode`
+        returns None for a record without content, and raises Broken for an invalid one.
+
+        If `decided`, waits for the transactions that are open now, as `decided_ranges` does: a transaction that its
+        writer knows to be committed may seem open a little longer.
+        """
+        findings = findings if findings is not None else Findings()
+        return self.values(self._messages(decided=decided), decode, findings)
+
+    def values(
+        self, messages: Iterable[Message], decode: Callable[[Entry], _T | None], findings: Findings
+    ) -> Iterator[_T]:
+        """Some records of the topic, decoded as by `read`, in their order."""
+        for message in messages:
+            value = self._read(message, decode, findings)
+            if value is not None:
+                yield value
+
+    def append(self, writer: TransactionalWriter, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
+        """Writes records in a transaction of their own, and reads them back if its outcome is unknown."""
+        records = self.records(keys, values)
+        writer.begin()
+        writer.write(records)
+        writer.commit()
+        if writer.outcome_unknown:
+            self.check(records)
+
+    def check(self, written: Records) -> None:
+        """Raises ExternalError unless the last committed record of each key is the written one. Waits for transactions
+        that are open now. Used after a commit whose outcome is unknown, before its writer relies on it."""
+        last = {entry.key: entry.value for entry in self.read(undecoded, decided=True)}
+        wanted = {key: value for key, value in zip(written.keys, written.values, strict=True) if key != CUT_OVER_KEY}
+        if lost := [key for key, value in wanted.items() if key is not None and last.get(key) != value]:
+            reason = (
+                f'a commit to topic "{self.topic}" whose answer was lost did not take effect: '
+                f"{len(lost)} records are missing"
+            )
+            self.alarms.raise_at(self.topic, reason)
+            raise ExternalError(reason, hint="the writer restarts from the committed records")
+
+    def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
+        """At most `count` decoded records, from the last 2 · `count` offsets of each partition."""
+        whole = committed_ranges(self._admin, self.topic)
+        ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in whole]
+        messages = (message for piece in pieces(self._settings, ranges) for message in piece)
+        values = (self._read(message, decode, Findings()) for message in messages)
+        return [value for value in values if value is not None][-count:]
+
+    def _messages(self, *, decided: bool) -> Iterator[Message]:
+        for piece in pieces(self._settings, (decided_ranges if decided else committed_ranges)(self._admin, self.topic)):
+            yield from piece
+
+    def _read(self, message: Message, decode: Callable[[Entry], _T | None], findings: Findings) -> _T | None:
+        key = message.key() or b""
+        try:
+            if (reason := why_foreign(message, self.cluster, findings.cut_over)) is not None:
+                raise Broken(reason)
+            if key == CUT_OVER_KEY:
+                if writer_of(message.headers()) is not None:
+                    findings.cut_over.add(message.partition())
+                return None
+            if _settles(message):
+                findings.left_out.discard(key)
+                return None
+            value = decode(_entry(message))
+        except Broken as error:
+            self.alarms.raise_at(self.topic, str(error), message.partition(), message.offset())
+            findings.left_out.add(key)
+            return None
+        findings.left_out.discard(key)
+        return value
+
+    def settling_records(self, keys: Sequence[bytes]) -> Records:
+        """Records that settle the invalid records of some keys; in a compacted topic they remove them."""
+        headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
+        return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
+
+    def last_instant(self, topic: str, partitions: Collection[int] | None = None) -> int | None:
+        """The greatest instant in a result topic, or in some of its partitions."""
+        return last_instant(self._settings, self._admin, topic, partitions)
+
+    def missing_cut_over(self, found: Findings | None = None) -> Records | None:
+        """The cut-over for the partitions without one, given the findings of a reading; None if all have it."""
+        if found is None:
+            found = Findings()
+            for _ in self.read(_nothing, findings=found):
+                pass
+        missing = [number for number in partitions_of(self._admin, self.topic) if number not in found.cut_over]
+        if not missing:
+            return None
+        count = len(missing)
+        marks = [self._mark] * count
+        return Records(self.topic, [CUT_OVER_KEY] * count, [_CUT_OVER_VALUE] * count, marks, missing)
+
+
+def _entry(message: Message) -> Entry:
+    """A record with its writer, without the name of the cluster."""
+    _, slash, writer = (writer_of(message.headers()) or "").partition("/")
+    where = message.partition(), message.offset()
+    return Entry(message.key() or b"", message.value(), *where, writer if slash else None)
+
+
+def _settles(message: Message) -> bool:
+    """Whether a record only settles those before it. Such a record names its writer."""
+    headers = dict(message.headers() or [])
+    return message.value() is None and SETTLES_HEADER in headers and BY_HEADER in headers
+
+
+def _nothing(_: Entry) -> None:
+    """Decodes nothing: only the writers of the records matter."""

@@ -1,0 +1,55 @@
+"""Appends single records to an internal topic, outside transactions."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import KafkaError, Message
+
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.logs.internal_log import InternalLog
+from operators.core.errors import ExternalError
+
+_WAIT_S, _POLL_S = 10.0, 0.02
+
+
+class LogAppender:
+    """Appends to one log. Thread-safe."""
+
+    def __init__(self, settings: KafkaSettings, log: InternalLog) -> None:
+        self._producer, self._log = settings.producer(linger_ms=0), log
+
+    def append(self, value: bytes) -> bool:
+        """Appends a record without waiting. Returns False, and drops it, if too many wait to be sent already."""
+        return not self._send(value, None)
+
+    def append_now(self, value: bytes) -> None:
+        """Appends a record and returns once Kafka has it. Raises ExternalError if it is not acknowledged in 10 s."""
+        arrived, errors = threading.Event(), list[str]()
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            errors.extend([] if error is None else [error.str()])
+            arrived.set()
+
+        errors += self._send(value, delivered)
+        deadline = time.monotonic() + _WAIT_S
+        while not errors and not arrived.is_set() and time.monotonic() < deadline:
+            self._producer.poll(_POLL_S)
+        if errors or not arrived.is_set():
+            reason = errors[0] if errors else f"kafka did not answer within {_WAIT_S:g} s"
+            raise ExternalError(f'cannot write to topic "{self._log.topic}": {reason}', retryable=True)
+
+    def flush(self) -> None:
+        """Waits until everything has been sent, at most ten seconds."""
+        self._producer.flush(_WAIT_S)
+
+    def _send(self, value: bytes, delivered: object) -> list[str]:
+        records = self._log.records([None], [value])
+        headers = records.headers[0] if records.headers else None
+        try:
+            self._producer.produce(self._log.topic, value, headers=headers, on_delivery=delivered)
+        except BufferError as error:
+            return [str(error)]
+        self._producer.poll(0)
+        return []

@@ -1,0 +1,76 @@
+"""Finds how far a result topic goes, from its own records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.names import BY_HEADER, HEARTBEAT_HEADER, TS_HEADER
+from connectors.kafka.client.topics import earliest, latest, partitions_of
+from connectors.kafka.records.range_reader import read_whole
+from operators.core.delta import FOREVER
+
+#: How many of the last offsets are read first; the number is doubled until a record with an instant is found.
+_FIRST = 100
+_LONGEST = len(str(-FOREVER))
+
+
+def header_instant(headers: Mapping[str, bytes | None], name: str) -> int | None:
+    """The instant in a header; None if it is missing or one of the greatest values, which mean "no instant".
+
+    >>> header_instant({"dsms-ts": b"-7"}, "dsms-ts"), header_instant({"dsms-ts": b"x"}, "dsms-ts")
+    (-7, None)
+    >>> header_instant({}, "dsms-ts")
+    """
+    text = headers.get(name) or b""
+    if len(text) > _LONGEST or not text.removeprefix(b"-").isdigit():
+        return None
+    instant = int(text)
+    return instant if abs(instant) < FOREVER else None
+
+
+def change_instant(message: Message) -> int | None:
+    """The instant of a change; None if the record has none, so that it is not a change of a result or a table."""
+    return header_instant(dict(message.headers() or []), TS_HEADER)
+
+
+def last_instant(
+    settings: KafkaSettings, admin: AdminClient, topic: str, partitions: Collection[int] | None = None
+) -> int | None:
+    """The greatest instant in a result topic, or in some of its partitions; None if they have no results. The
+    partitions must have one writer, which writes in the order of instants and publishes an instant as a whole: then all
+    of its results up to this instant are in the topic. A promise says the same of the instant before it."""
+    present = partitions_of(admin, topic)
+    wanted = [(topic, partition) for partition in present if partitions is None or partition in partitions]
+    starts, ends = earliest(admin, wanted), latest(admin, wanted)
+    instants = (_last(settings, topic, place[1], (starts[place], ends[place])) for place in wanted if place in ends)
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def _last(settings: KafkaSettings, topic: str, partition: int, bounds: tuple[int, int]) -> int | None:
+    start, end = bounds
+    count = _FIRST
+    while end > start:
+        first = max(start, end - count)
+        found = _greatest(read_whole(settings, topic, [(partition, first, end)]))
+        if found is not None or first == start:
+            return found
+        end, count = first, count * 2
+    return None
+
+
+def _greatest(messages: Iterable[Message]) -> int | None:
+    """The greatest instant of the records with a cluster's mark; of all records if no record has one."""
+    read = list(messages)
+    marked = [message for message in read if BY_HEADER in dict(message.headers() or [])]
+    found = (instant for message in marked or read for instant in (change_instant(message), _promised(message)))
+    return max((instant for instant in found if instant is not None), default=None)
+
+
+def _promised(message: Message) -> int | None:
+    """The last instant below the promise of a record without a value."""
+    promise = None if message.value() is not None else header_instant(dict(message.headers() or []), HEARTBEAT_HEADER)
+    return None if promise is None else promise - 1

@@ -1,0 +1,252 @@
+"""Reads ranges of offsets as columns, without creating an object for each record. Needs the native part.
+
+Each partition has a request in flight while its last response is processed, so the records of a range that starts where
+the last one ended are usually fetched already. If a range ends within a batch, the batch is kept and decoded again from
+that offset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from confluent_kafka import KafkaError
+from kafka.errors import KafkaError as ClientError
+from kafka.future import Future
+from kafka.protocol.consumer import FetchRequest
+from numpy.typing import NDArray
+
+from connectors.kafka.client.broker_connections import BrokerConnections, unsupported
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.errors import is_gone, records_gone_error, translate
+from connectors.kafka.client.topics import Partition, earliest
+from connectors.kafka.native.library import library
+from connectors.kafka.records.log_pieces import LogPiece, LogPieces
+from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.record_batches import Aborted, Batches, BatchPiece, scan, visible
+from operators.core.errors import DsmsError, ExternalError, UserError
+
+#: The most bytes of a response, as stored in the log; a larger batch is returned whole.
+_RESPONSE_BYTES = 2 << 20
+_STALL_S, _UNKNOWN_S = 30.0, 5.0
+_MOST_PARTITIONS = 32
+#: The last version of the fetch request that names topics; later ones need topic ids.
+_NAMED = 12
+_COMMITTED = 1
+_UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
+#: The partition moves, or its leader has just started.
+_MOVING = {
+    _UNKNOWN,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.LISTENER_NOT_FOUND,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+
+
+def readable(settings: KafkaSettings) -> bool:
+    """Whether a FetchReader can be created: the native part is built, and BrokerConnections supports the settings."""
+    return not unreadable(settings)
+
+
+def unreadable(settings: KafkaSettings) -> str:
+    """Why no FetchReader can be created; empty if one can."""
+    if library() is None:
+        return "the native part is not built, or switched off"
+    names = ", ".join(f'"{name}"' for name in unsupported(settings))
+    return names and f"only librdkafka supports the Kafka client setting {names}"
+
+
+class FetchReader:
+    """Reads ranges of many partitions. If there are too many, drops what is kept for the least recently used ones."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings, self.connections = settings, BrokerConnections(settings)
+        self._partitions: OrderedDict[Partition, _PartitionFetcher] = OrderedDict()
+
+    def read(self, ranges: Sequence[OffsetRange]) -> list[LogPieces]:
+        """The committed records of each range, in at least one piece. All ranges are requested at once; each must be
+        read to its end before `read` is called again.
+
+        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
+        a transient failure, such as no record arriving for 30 s, is raised.
+        """
+        started = [self._start(wanted) for wanted in ranges]
+        while len(self._partitions) > max(_MOST_PARTITIONS, len(ranges)):
+            self._partitions.popitem(last=False)
+        return [_drained(fetcher, wanted) for fetcher, wanted in zip(started, ranges, strict=True)]
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self.connections.close()
+
+    def _start(self, wanted: OffsetRange) -> _PartitionFetcher:
+        fetcher = self._partitions.get(wanted.key) or _PartitionFetcher(self, *wanted.key)
+        self._partitions[wanted.key] = fetcher
+        self._partitions.move_to_end(wanted.key)
+        if wanted.end > wanted.start:
+            fetcher.start(wanted.start)
+        return fetcher
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A response: whole batches, which of them are visible, and the offset after them."""
+
+    data: bytes
+    batches: Batches
+    visible: NDArray[np.bool_]
+    next_offset: int
+
+    def piece(self, least: int, end: int) -> tuple[BatchPiece, int]:
+        """The first visible records with least ≤ offset < end, and the offset after the last one examined. How many
+        they are depends on their uncompressed size."""
+        inside = (self.batches["last_offset"] >= least) & (self.batches["base_offset"] < end)
+        wanted = self.batches[inside & self.visible]
+        piece = BatchPiece(self.data, wanted, least, end)
+        looked_at = wanted[: piece.batches] if piece.batches < len(wanted) else self.batches[inside]
+        return piece, min(int(looked_at["last_offset"].max(initial=least - 1)) + 1, end)
+
+
+class _PartitionFetcher:
+    """The request in flight and the last response of one partition."""
+
+    def __init__(self, reader: FetchReader, topic: str, partition: int) -> None:
+        self._connections, self._admin = reader.connections, reader.settings.admin
+        self._topic, self._partition = topic, partition
+        #: The request in flight with its start offset; the last response; the offset reached in it.
+        self._asked: tuple[int, Future | None] | None = None
+        self._held: _Fetched | None = None
+        self._at: int | None = None
+
+    def start(self, offset: int) -> None:
+        """Requests the records from `offset` on, unless they have been received or requested."""
+        if self._at != offset:
+            self._held, self._at = None, offset
+            self._ask(offset)
+
+    def drain(self, wanted: OffsetRange) -> Iterator[LogPiece]:
+        """The records of the range that `start` was called with, in at least one piece."""
+        at, self._at = wanted.start, None
+        while at < wanted.end:
+            if self._held is None or self._held.next_offset <= at:
+                self._held = None  # so that its memory is free before the next one comes
+                self._held = self._next(at, wanted.end)
+            piece, at = self._held.piece(at, wanted.end)
+            yield piece
+            del piece
+        if wanted.end <= wanted.start:
+            yield BatchPiece(b"", [], 0, 0)
+        self._at = at
+
+    def _next(self, at: int, end: int) -> _Fetched:
+        """The next response with records; requests the one after it."""
+        heard = time.monotonic()
+        while True:
+            response = self._response(at, heard)
+            if response is not None:
+                fetched = _fetched(response, at)
+                if fetched is not None:
+                    if fetched.next_offset < max(end, response.last_stable_offset):
+                        self._ask(fetched.next_offset)
+                    return fetched
+            if time.monotonic() - heard > _STALL_S:
+                place = f"{self._topic}/{self._partition} at offset {at}"
+                raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
+
+    def _response(self, at: int, since: float) -> Any:
+        """The leader's answer for the partition; None if it must be asked again."""
+        if self._asked is None or self._asked[0] != at:
+            self._ask(at)
+        assert self._asked is not None
+        future, self._asked = self._asked[1], None
+        if future is None:
+            return self._moved(_UNKNOWN, since)
+        try:
+            answer = self._connections.wait(future, _STALL_S)
+        except ClientError:
+            return self._moved(KafkaError.NETWORK_EXCEPTION, since)
+        answered = answer.responses[0].partitions[0]
+        code = answer.error_code or answered.error_code
+        if code in _MOVING:
+            return self._moved(code, since)
+        if code:
+            raise self._error(KafkaError(code), at)
+        return answered
+
+    def _error(self, error: KafkaError, at: int) -> DsmsError:
+        """Translates an error; if the records from `at` on are gone, the error says up to which offset."""
+        if is_gone(error):
+            first = earliest(self._admin(), [(self._topic, self._partition)]).get((self._topic, self._partition), at)
+            if first > at:
+                return records_gone_error(self._topic, self._partition, at, first)
+        return translate(error, f"reading {self._topic}/{self._partition} at offset {at}")
+
+    def _moved(self, code: int, since: float) -> None:
+        """Looks up the leader again. Raises UserError if the topic has been unknown for 5 s."""
+        self._connections.pause()
+        leader = self._connections.leader(self._topic, self._partition, refreshed=True)
+        if leader is None and code == _UNKNOWN and time.monotonic() - since > _UNKNOWN_S:
+            raise translate(KafkaError(code), f"reading {self._topic}/{self._partition}")
+
+    def _ask(self, offset: int) -> None:
+        leader = self._connections.leader(self._topic, self._partition)
+        request = _request(self._topic, self._partition, offset)
+        self._asked = (offset, None if leader is None else self._connections.send(leader, request))
+
+
+def _request(topic: str, partition: int, offset: int) -> FetchRequest:
+    kind = FetchRequest.FetchTopic
+    place = kind.FetchPartition(
+        partition=partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=_RESPONSE_BYTES,
+    )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=_RESPONSE_BYTES,
+        isolation_level=_COMMITTED,
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic=topic, partitions=[place])],
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=_NAMED,
+    )
+
+
+def _fetched(response: Any, at: int) -> _Fetched | None:
+    """The batches of a response; None if it has no batches yet."""
+    data = bytes(response.records or b"")
+    batches = scan(data)
+    if not len(batches):
+        return None
+    aborted = [Aborted(one.producer_id, one.first_offset) for one in response.aborted_transactions or ()]
+    return _Fetched(data, batches, visible(data, batches, aborted), max(int(batches["last_offset"][-1]) + 1, at))
+
+
+def _drained(fetcher: _PartitionFetcher, wanted: OffsetRange) -> LogPieces:
+    try:
+        yield from fetcher.drain(wanted)
+    except ExternalError as error:
+        if error.retryable:
+            raise
+        yield error
+    except UserError as error:
+        yield error

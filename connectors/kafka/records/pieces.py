@@ -1,0 +1,53 @@
+"""Reads a topic piece by piece, so that memory is bounded by one piece, however long the log is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import earliest, latest, partitions_of, written
+from connectors.kafka.records.range_reader import OffsetRange, RangeReader, raise_errors
+from operators.core.errors import ExternalError
+
+_DECIDED_S = 30.0
+
+
+def committed_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
+    """The committed offsets of each partition, from `start` if given; [] if the topic does not exist."""
+    wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
+    first, last = earliest(admin, wanted), latest(admin, wanted)
+    ranges = [
+        OffsetRange(topic, key[1], max(first.get(key, 0), (start or {}).get(key[1], 0)), last.get(key, 0))
+        for key in wanted
+    ]
+    return [range_ for range_ in ranges if range_.end > range_.start]
+
+
+def decided_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
+    """Like `committed_ranges`, but waits until every transaction that is open now has been decided.
+
+    The commit marker of a transaction reaches each of its partitions a little after its writer, or a reader of another
+    partition, sees the commit; until then the partition seems to end before the transaction.
+    """
+    ends = written(admin, [(topic, partition) for partition in partitions_of(admin, topic)])
+    waiting, deadline = threading.Event(), time.monotonic() + _DECIDED_S
+    while any(end < ends[key] for key, end in latest(admin, ends).items()):
+        if time.monotonic() > deadline:
+            raise ExternalError(f'a transaction on topic "{topic}" has not been decided within {_DECIDED_S:g} s')
+        waiting.wait(0.01)
+    return committed_ranges(admin, topic, start)
+
+
+def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
+    """The committed records of the ranges, one range after another, in pieces in offset order."""
+    reader = RangeReader(settings)
+    try:
+        for wanted in ranges:
+            yield from raise_errors(reader.read([wanted])[0])
+    finally:
+        reader.close()

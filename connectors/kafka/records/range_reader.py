@@ -1,0 +1,212 @@
+"""Reads ranges of offsets piece by piece, as confluent-kafka's messages.
+
+Each partition keeps its consumer, so that fetching continues for a range that starts where the last one ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.errors import is_gone, records_gone_error, translate, translated
+from connectors.kafka.client.topics import TIMEOUT_S, Partition
+from operators.core.errors import DsmsError, ExternalError, UserError
+
+#: A piece ends when it has at least _PIECE records or _PIECE_BYTES. At most _ASKED records are requested at a time,
+#: fewer if they are large, since the client holds them too. A record takes about 400 bytes more than its value.
+_PIECE, _PIECE_BYTES, _ASKED = 10_000, 32 << 20, 2_000
+_STALL_S = 30.0
+_MOST_CONSUMERS = 32
+#: librdkafka decompresses a whole response at once, so a response is limited to few compressed bytes. A larger batch
+#: comes alone. A Zstandard batch may expand to the maximum size of a response, a gzip batch to a thousand times its
+#: size.
+_RESPONSE_BYTES = 32 << 10
+_PREFETCH = {
+    "fetch_message_max_bytes": _RESPONSE_BYTES,
+    "queued_min_messages": 5_000,
+    "fetch_wait_max_ms": 10,
+}
+#: The records of a range, piece by piece in offset order; the last piece may be an error.
+Pieces = Iterator[list[Message] | DsmsError]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The committed records of a partition with `start ≤ offset < end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def key(self) -> Partition:
+        """The topic and the partition."""
+        return (self.topic, self.partition)
+
+
+class RangeReader:
+    """Reads ranges of many partitions; if there are too many consumers, closes the least recently used ones."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._readers: OrderedDict[Partition, _PartitionReader] = OrderedDict()
+
+    def read(self, ranges: Sequence[OffsetRange]) -> list[Pieces]:
+        """The committed records of each range, in at least one piece. All ranges are fetched concurrently; each must be
+        read to its end before `read` is called again.
+
+        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
+        a transient failure, such as no record arriving for 30 s, is raised.
+        """
+        started = [self._start(wanted) for wanted in ranges]
+        while len(self._readers) > max(_MOST_CONSUMERS, len(ranges)):
+            self._readers.popitem(last=False)[1].close()
+        return [_drained(reader, wanted) for reader, wanted in zip(started, ranges, strict=True)]
+
+    def close(self) -> None:
+        """Closes all consumers."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def _start(self, wanted: OffsetRange) -> _PartitionReader | None:
+        if wanted.end <= wanted.start:
+            return None
+        reader = self._readers.get(wanted.key) or _PartitionReader(self._settings)
+        self._readers[wanted.key] = reader
+        self._readers.move_to_end(wanted.key)
+        reader.start(wanted)
+        return reader
+
+
+class _PartitionReader:
+    """A consumer of one partition and its next offset, None if unknown. At the end of the log it stops fetching, since
+    polling a hundred times a second would keep the brokers busy."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._consumer = settings.consumer(**_PREFETCH)
+        self._at: int | None = None
+        #: How many records are requested at a time; the first record shows how large they are.
+        self._asked = 1
+
+    def start(self, wanted: OffsetRange) -> None:
+        """Starts to fetch, unless the range starts where the last one ended and the consumer is still fetching."""
+        if self._at != wanted.start:
+            with translated("assigning a partition"):
+                self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+            self._at = wanted.start
+
+    def drain(self, wanted: OffsetRange) -> Iterator[list[Message]]:
+        """The records of the range that `start` was called with, in at least one piece."""
+        at, self._at = wanted.start, None
+        piece: list[Message] = []
+        size, heard = 0, time.monotonic()
+        while at < wanted.end:
+            if len(piece) >= _PIECE or size >= _PIECE_BYTES:
+                yield piece
+                piece, size, heard = [], 0, time.monotonic()
+            with translated("reading"):
+                messages = self._consumer.consume(min(wanted.end - at, self._asked), 0.5)
+            if messages:
+                heard = time.monotonic()
+                at = self._take(messages, wanted, piece, at)
+                size += self._weighed(messages)
+                del messages  # so that this memory is freed before the next request
+            elif time.monotonic() - heard > _STALL_S:
+                place = f"{wanted.topic}/{wanted.partition} at offset {at}"
+                raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
+        if at == wanted.end and not self._rest(wanted):
+            self._at = at
+        yield _cut(piece, wanted.end)
+
+    def _weighed(self, messages: list[Message]) -> int:
+        """The bytes of the values. Lets the next request ask for about as many records as fill a piece."""
+        size = sum(map(len, messages))
+        self._asked = min(max(_PIECE_BYTES * len(messages) // max(size, 1), 1), _ASKED)
+        return size
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _rest(self, wanted: OffsetRange) -> bool:
+        """Stops fetching if the log ended with the range when records were last fetched; returns whether it did."""
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), cached=True)
+        if end > wanted.end:
+            return False
+        self._consumer.unassign()
+        return True
+
+    def _take(self, messages: list[Message], wanted: OffsetRange, piece: list[Message], at: int) -> int:
+        """Adds the records from `at` on to the piece, returns the next offset. The end-of-partition event gives the end
+        of the log even if its last offsets have no committed record."""
+        if set(map(Message.error, messages)) == {None}:
+            piece += messages
+            return int(messages[-1].offset()) + 1
+        for message in messages:
+            error = message.error()
+            if error is None:
+                piece.append(message)
+                at = message.offset() + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at = message.offset()
+            else:
+                raise self._error(error, wanted, at)
+        return at
+
+    def _error(self, error: KafkaError, wanted: OffsetRange, at: int) -> DsmsError:
+        """Translates an error; if the records from `at` on are gone, the error says up to which offset."""
+        if is_gone(error):
+            with translated(f"asking for the first offset of {wanted.topic}/{wanted.partition}"):
+                first, _ = self._consumer.get_watermark_offsets(
+                    TopicPartition(wanted.topic, wanted.partition), timeout=TIMEOUT_S
+                )
+            if first > at:
+                return records_gone_error(wanted.topic, wanted.partition, at, first)
+        return translate(error, f"reading {wanted.topic}/{wanted.partition} at offset {at}")
+
+
+def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
+    try:
+        yield from reader.drain(wanted) if reader else ([],)
+    except ExternalError as error:
+        if error.retryable:
+            raise
+        yield error
+    except UserError as error:
+        yield error
+
+
+def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
+    """The pieces of a range; raises the error if there is one."""
+    for piece in pieces:
+        if isinstance(piece, DsmsError):
+            raise piece
+        yield piece
+
+
+def all_messages(pieces: Pieces) -> list[Message]:
+    """All records of a range; raises the error if there is one."""
+    return [message for piece in raise_errors(pieces) for message in piece]
+
+
+def _cut(messages: list[Message], end: int) -> list[Message]:
+    """The records below `end`. A consumer may read beyond it if offsets have no record; those are read again later."""
+    while messages and messages[-1].offset() >= end:
+        messages.pop()
+    return messages
+
+
+def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, int, int]]) -> list[Message]:
+    """All committed records of a topic between (partition, start, end) triples, for small topics."""
+    reader = RangeReader(settings)
+    try:
+        ranges = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
+        return [message for pieces in ranges for message in all_messages(pieces)]
+    finally:
+        reader.close()

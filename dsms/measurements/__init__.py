@@ -1,0 +1,1 @@
+"""Measured work of operators, and what follows from it: rates, progress charts."""

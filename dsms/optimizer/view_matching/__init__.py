@@ -1,5 +1,0 @@
-"""View matching: computes a new query from the rows of a running one that contains it (SyncSQL section 5)."""
-
-from dsms.optimizer.view_matching.match import Rewrite, computed_from_views, match_digests
-
-__all__ = ["Rewrite", "computed_from_views", "match_digests"]

@@ -1,6 +1,0 @@
-"""Lowers logical nodes to operators, with one function for each class of nodes."""
-
-from dsms.physical.lower import joins, many_inputs, one_input
-from dsms.physical.lower.dispatch import lower
-
-__all__ = ["joins", "lower", "many_inputs", "one_input"]

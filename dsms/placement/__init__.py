@@ -1,0 +1,1 @@
+"""Which executor runs which fragment, and how many executors there should be. All decisions are pure functions."""

@@ -1,0 +1,59 @@
+"""Combines the statuses of the parts of a query that several fragments run into the status of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from dsms.placement.leases import ExecutorStatus, QueryStatus
+from dsms.planner.physical.parts.links import Share, is_link, query_of, share_of
+
+
+def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
+    """The statuses with whole queries in place of their parts: under the query's own id, at the executor of its first
+    shard (`share`). A query has no status if one of its shards runs nowhere."""
+    parts: dict[str, dict[str, QueryStatus]] = {}
+    homes: dict[str, dict[Share, str]] = {}
+    for executor, status in statuses.items():
+        for id, lane in status.lanes.items():
+            if (query := query_of(id)) != id:
+                parts.setdefault(query, {})[id] = lane
+            if (found := share_of(id)) is not None:
+                homes.setdefault(found[0], {})[found[1]] = executor
+    whole = {query: _together(parts[query]) for query, shares in homes.items() if len(shares) == next(iter(shares)).of}
+    home = {query: homes[query][min(homes[query], key=lambda share: share.number)] for query in whole}
+    return {
+        executor: msgspec.structs.replace(
+            status,
+            lanes={
+                **{id: lane for id, lane in status.lanes.items() if query_of(id) == id},
+                **{query: lane for query, lane in whole.items() if home[query] == executor},
+            },
+        )
+        for executor, status in statuses.items()
+    }
+
+
+def _together(parts: Mapping[str, QueryStatus]) -> QueryStatus:
+    """The status of a query: the least frontier of its shards, and the offsets of all of its parts in its sources."""
+    results = [lane.frontier for id, lane in parts.items() if share_of(id) is not None]
+    read = {place: at for lane in parts.values() for place, at in lane.offsets.items() if not is_link(place)}
+    return msgspec.structs.replace(
+        next(iter(parts.values())),
+        frontier=None if None in results else min(at for at in results if at is not None),
+        offsets=read,
+        error=next((lane.error for lane in parts.values() if lane.error), None),
+        reached=_greatest(lane.reached for lane in parts.values()),
+        waits=tuple(sorted({wait for lane in parts.values() for wait in lane.waits})),
+    )
+
+
+def _greatest(reached: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The greatest instant that any part has passed in each source: partitions added to the source begin there."""
+    greatest: dict[str, int] = {}
+    for passed in reached:
+        for source, at in passed.items():
+            if not is_link(source):
+                greatest[source] = max(at, greatest.get(source, at))
+    return greatest

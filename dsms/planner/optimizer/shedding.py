@@ -1,0 +1,238 @@
+"""Rewrites a plan so that its input may be shed: counts, sums and averages of a stream become estimates with errors.
+
+A Shed node is inserted below the group-by. Each row that it keeps has a share, the inverse of the probability with
+which it was kept. The aggregates become estimates over these shares (`shed_estimates`), which are exact as long as
+nothing is shed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from dsms.model import logical
+from dsms.model.properties import append_only, inputs, walk
+from dsms.model.rebuild import with_inputs
+from dsms.model.schema import schema
+from dsms.planner.optimizer.algebra.column_origin import origin
+from dsms.planner.optimizer.algebra.column_projections import unchanged
+from dsms.planner.optimizer.error_columns import CONFIDENCE, ERROR, with_errors
+from dsms.planner.optimizer.shed_estimates import SHEDDABLE, EstimateInputs, estimate
+from operators.aggregates import ALIASES
+from operators.aggregates.aggregate import Aggregate
+from operators.core.errors import UserError
+from operators.expressions import Column, Expression, columns
+from operators.streams.shed import SHARE, Value
+
+_DOUBLE = pa.float64()
+_SHARE = Column(SHARE, _DOUBLE, nullable=False)
+#: The column that says whether a row may be dropped.
+_ONLY = "__only"
+#: The nodes that cannot be above the group-by, as SQL names them.
+_CONSTRUCTS = {
+    logical.Join: "a join",
+    logical.AsofJoin: "an as-of join",
+    logical.Union: "UNION",
+    logical.Distinct: "DISTINCT",
+    logical.Recursion: "WITH RECURSIVE",
+    logical.SetOperation: "EXCEPT or INTERSECT",
+    logical.TopK: "ORDER BY … LIMIT",
+    logical.WindowFunctions: "OVER",
+    logical.Session: "a session window",
+    logical.RowWindow: "a window of ROWS",
+    logical.Values: "VALUES",
+    logical.ToStream: "Istream, Dstream or Rstream",
+    logical.Unnest: "UNNEST",
+    logical.GroupBy: "a GROUP BY over a GROUP BY",
+    logical.Sync: "a synchronised relation",
+    logical.Restamp: "the TS of a view",
+}
+#: Why a bound on the error cannot be guaranteed over some of these nodes; `_no_group` is the reason for the others.
+_REASONS = {
+    logical.RowWindow: "if a row is dropped, another row enters the window in its place",
+    logical.Session: "dropping a row could split a session in two",
+    logical.Distinct: "it is not known whether a dropped row was a duplicate",
+    logical.Join: "the rows of a join are not dropped independently of each other",
+    logical.Unnest: "rows of the same record are not dropped independently of each other",
+}
+
+
+#: A condition over the columns of a stream: rows for which it is not TRUE are never dropped.
+ShedCondition = Callable[[logical.StreamScan], Expression]
+
+
+def with_shedding(
+    node: logical.Node, query: str, *, error_columns: bool, only: ShedCondition | None = None
+) -> logical.Node:
+    """The bound plan of a query with a Shed below its group-by; with `error_columns`, each row has its error and the
+    confidence. Raises UserError, with the SQL construct and the reason, if a bound on the error cannot be
+    guaranteed."""
+    return _rewrite_above(node, _Request(query, error_columns, only))[0]
+
+
+def shed_of(node: logical.Node) -> logical.Shed | None:
+    """The Shed of a plan; None if it has none."""
+    return next((below for below in walk(node) if isinstance(below, logical.Shed)), None)
+
+
+def window_length(node: logical.Node) -> int | None:
+    """The smallest number of instants from whose rows a result is computed; None if it is computed from all rows so
+    far."""
+    shed = shed_of(node)
+    assert shed is not None
+    for below in walk(shed):
+        if isinstance(below, logical.Assign):
+            return below.size if below.kind == "hop" else below.slide
+        if isinstance(below, logical.TimeWindow) and below.length is not None:
+            return below.length + 1
+    return None
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The query, whether its rows have error columns, and the condition under which a row may be dropped."""
+
+    query: str
+    errors: bool
+    only: ShedCondition | None
+
+
+#: A plan, and the names of those of its columns that are estimates.
+_Estimated = tuple[logical.Node, frozenset[str]]
+
+
+def _rewrite_above(node: logical.Node, request: _Request) -> _Estimated:
+    """The plan with its group-by replaced by estimates; the projections above it pass on the error columns."""
+    match node:
+        case logical.GroupBy():
+            return _estimate_groups(node, request), frozenset(aggregate.name for aggregate in node.aggregates)
+        case logical.Final():
+            below, estimates = _rewrite_above(node.input, request)
+            return replace(node, input=below), estimates
+        case logical.Filter():
+            below, estimates = _rewrite_above(node.input, request)
+            if columns(node.predicate) & estimates:
+                raise _refused("HAVING", "the condition may be true for the estimate and false for the exact value")
+            return replace(node, input=below), estimates
+        case logical.Project():
+            below, estimates = _rewrite_above(node.input, request)
+            more = unchanged(pa.schema([schema(below).field(name) for name in (ERROR, CONFIDENCE) if request.errors]))
+            return replace(node, input=below, outputs=(*node.outputs, *more)), _estimates_above(node, estimates)
+    if isinstance(node, logical.SemiJoin):
+        raise _refused("the right side of a negation" if node.anti else "IN or EXISTS", _no_group())
+    raise _refused(construct(node), _REASONS.get(type(node), _no_group()))
+
+
+def _estimates_above(node: logical.Project, estimates: frozenset[str]) -> frozenset[str]:
+    for _, output in node.outputs:
+        if not isinstance(output, Column) and columns(output) & estimates:
+            raise _refused("an expression over an aggregate", "its error does not follow from that of the aggregate")
+    return frozenset(name for name, output in node.outputs if isinstance(output, Column) and output.name in estimates)
+
+
+def _no_group() -> str:
+    return "only COUNT, SUM and AVG over one stream have a known error"
+
+
+def construct(node: logical.Node) -> str:
+    """The SQL construct that became this node, for messages."""
+    return _CONSTRUCTS.get(type(node), "a query without an aggregate")
+
+
+def _refused(what: str, why: str) -> UserError:
+    return UserError(f"MAX_ERROR cannot be guaranteed over {what}: {why}", hint="omit MAX_ERROR")
+
+
+# --- below the group-by
+
+
+def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
+    match node:
+        case logical.StreamScan(promises=(_, *_)):
+            why = "whether a record of it is refused depends on other records"
+            raise _refused(f'a source with CLUSTERED BY or REFERENCES, "{node.source.name}"', why)
+        case logical.StreamScan(keys=()):
+            return
+        case logical.StreamScan():
+            raise _refused("a keyed stream", "if a record is dropped, the old row of its key stays")
+        case logical.Assign(kind=kind, size=size, slide=slide) if kind == "cumulate" or size != slide:
+            if not any(_is_window_end(group.input, key) for key in group.keys):
+                why = "a record is in several windows; group by window_end"
+                raise _refused("windows that overlap", why)
+        case logical.Filter() | logical.Project() | logical.Sample() | logical.TimeWindow() | logical.NowFilter():
+            pass
+        case logical.Assign():
+            pass
+        case logical.Restamp() if append_only(node.input):
+            pass
+        case logical.SemiJoin():
+            negated = "the right side of a negation" if node.anti else "IN or EXISTS"
+            raise _refused(negated, "dropping a row would change which other rows are in the result")
+        case _:
+            raise _refused(construct(node), _REASONS.get(type(node), _no_group()))
+    _check_below(node.input, group)
+
+
+def _is_window_end(node: logical.Node, name: str) -> bool:
+    return _window_column(node, name) == "window_end"
+
+
+def _window_column(node: logical.Node, name: str) -> str | None:
+    """The name that a column has in the window that assigns it; None if no window does."""
+    if isinstance(node, logical.Assign) and name in ("window_start", "window_end"):
+        return name
+    below = origin(node, name)
+    return None if below is None else _window_column(*below)
+
+
+# --- the group-by
+
+
+def _estimate_groups(node: logical.GroupBy, request: _Request) -> logical.Node:
+    _check_below(node.input, node)
+    for aggregate in node.aggregates:
+        _check_aggregate(aggregate)
+    estimate_inputs = EstimateInputs(schema(node.input), request.errors)
+    estimates = [estimate(aggregate, estimate_inputs) for aggregate in node.aggregates]
+    error_keys = [key for key in node.keys if _window_column(node.input, key) is None]
+    values, where = tuple(dict.fromkeys(map(_value, node.aggregates))), None if request.only is None else _ONLY
+    source = node.input if request.only is None else _with_condition(node.input, request.only)
+    below = logical.Shed(source, request.query, tuple(error_keys), values, where)
+    prepared = logical.Project(below, (*unchanged(schema(node.input)), *estimate_inputs.columns))
+    group = replace(node, input=prepared, aggregates=tuple(estimate_inputs.sums))
+    keys = unchanged(pa.schema([schema(node).field(key) for key in node.keys]))
+    names = [aggregate.name for aggregate in node.aggregates]
+    results = [(name, value) for name, (value, _) in zip(names, estimates, strict=True)]
+    if not request.errors:
+        return logical.Project(group, (*keys, *results))
+    variances = [(f"__variance{at}", variance) for at, (_, variance) in enumerate(estimates)]
+    estimated = logical.Project(group, (*keys, *results, *variances))
+    return with_errors(estimated, tuple(names), tuple(name for name, _ in variances))
+
+
+def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:
+    """The input of a group-by with the condition as a column of each row."""
+    match node:
+        case logical.StreamScan():
+            return logical.Project(node, (*unchanged(schema(node)), (_ONLY, only(node))))
+        case logical.Project():
+            carried = (_ONLY, Column(_ONLY, pa.bool_()))
+            return replace(node, input=_with_condition(node.input, only), outputs=(*node.outputs, carried))
+    (below,) = inputs(node)
+    return with_inputs(node, (_with_condition(below, only),))
+
+
+def _value(aggregate: Aggregate) -> Value:
+    """The values from which the error of an aggregate is estimated at run time."""
+    mean = ALIASES.get(aggregate.function, aggregate.function) == "avg"
+    argument = aggregate.arguments[0] if aggregate.arguments else None
+    return Value(argument, aggregate.filter, aggregate.function == "count", mean)
+
+
+def _check_aggregate(aggregate: Aggregate) -> None:
+    if aggregate.distinct:
+        raise _refused("DISTINCT in an aggregate", _REASONS[logical.Distinct])
+    if ALIASES.get(aggregate.function, aggregate.function) not in SHEDDABLE:
+        raise _refused(aggregate.function.upper(), "a single row can determine its value, and that row may be dropped")

@@ -1,0 +1,183 @@
+"""Builds a dataflow: places operators in stages, and inserts the exchanges that they need.
+
+A port is the output of a vertex with its physical properties. It is `partitioned` by some columns if rows that are
+equal in these columns are on one target. It is `released` if it has no element at or above the frontier. It has `ends`
+if its elements may carry an end instead of being retracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from dsms.model.fingerprint import fingerprint
+from dsms.model.objects import Source
+from dsms.planner.physical.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
+from operators.streams.relay import Relay
+from operators.streams.reorder import Reorder
+from operators.streams.retract_ends import RetractEnds
+
+Partitioning = frozenset[Keys]
+UNKNOWN: Partitioning = frozenset()
+SINGLE: Partitioning = frozenset({()})
+
+
+@dataclass(frozen=True)
+class Port:
+    """The output of a vertex. `via` is the routing of an exchange that its consumer has yet to insert."""
+
+    vertex: int
+    schema: pa.Schema
+    partitioned: Partitioning = UNKNOWN
+    released: bool = True
+    ends: bool = False
+    via: Routing | None = None
+
+    def renamed(self, names: Mapping[str, str]) -> Partitioning:
+        """The partitioning after a renaming of columns. A partitioning by a column without a new name is lost."""
+        remaining = [keys for keys in self.partitioned if all(key in names for key in keys)]
+        return frozenset(tuple(names[key] for key in keys) for keys in remaining)
+
+
+class Builder:
+    """Collects vertices; equal vertices over equal inputs become one vertex.
+
+    `divisible` means that several fragments will run the dataflow. Then elements never just stay on their target from
+    one stage to the next, because another fragment may have them on another target; they are always exchanged, by the
+    columns by which they are partitioned.
+    """
+
+    def __init__(self, *, divisible: bool = False) -> None:
+        self.divisible = divisible
+        #: The sources that are read, by number.
+        self.sources: dict[int, Source] = {}
+        #: The port of the records that keep the promise of a clustered column, by the source's number and the column.
+        self.clustered: dict[tuple[int, str], Port] = {}
+        #: The sources of the plan that is being lowered.
+        self.scope: frozenset[int] = frozenset()
+        self._vertices: list[Vertex] = []
+        self._exchanges: dict[Exchange, int] = {}
+        self._known: dict[str, int] = {}
+        #: The port of each lowered logical node, by the node's fingerprint.
+        self.lowered: dict[str, Port] = {}
+
+    def dataflow(self) -> Dataflow:
+        """The dataflow built so far."""
+        return Dataflow(tuple(self._vertices), tuple(self._exchanges))
+
+    def leaf(self, source: Source) -> Port:
+        """The records of a source."""
+        self.sources[source.number] = _from_the_first(source, self.sources.get(source.number))
+        leaves = frozenset({source.number})
+        vertex = self._vertex(Vertex(None, (), 0, source.schema, leaves, leaf=source.number))
+        return Port(vertex, source.schema, released=False)
+
+    def marks(self, source: Source) -> Port:
+        """The marks of a source: elements with lower bounds of the values to come in its ordered columns."""
+        columns = pa.schema([pa.field(ordered.column, pa.int64()) for ordered in source.ordered])
+        number = source.number
+        vertex = self._vertex(Vertex(None, (), 0, columns, frozenset({number}), leaf=marks_of(number)))
+        return Port(vertex, columns, released=False)
+
+    def constant(self, operator: Any, columns: pa.Schema) -> Port:
+        """A relation without inputs, on target 0."""
+        return Port(self._vertex(Vertex(operator, (), 1, columns, self.scope, single=True)), columns, SINGLE)
+
+    def route(self, port: Port, keys: Keys) -> Port:
+        """The port with rows that are equal in `keys` on one target; the port itself if they already are."""
+        if any(set(known) <= set(keys) for known in port.partitioned):
+            return port
+        return replace(port, via=keys, partitioned=frozenset({keys}))
+
+    def release(
+        self, ports: Sequence[Port], *, changes: bool = False, leaves: frozenset[int] | None = None
+    ) -> list[Port]:
+        """The inputs of one operator, with elements held back until the operator's frontier passes them. That is the
+        least frontier of the inputs, or of `leaves` if given. With `changes`, ends become retractions."""
+        waiting = self.leaves(ports) if leaves is None else leaves
+        return [self._released(port, waiting, changes=changes) for port in ports]
+
+    def stage(self, port: Port) -> int:
+        """The stage of a port's vertex."""
+        return self._vertices[port.vertex].stage
+
+    def leaves(self, ports: Sequence[Port]) -> frozenset[int]:
+        """The sources that the ports depend on, by number."""
+        return frozenset().union(*(self._vertices[port.vertex].leaves for port in ports))
+
+    def add(self, operator: Any, ports: Sequence[Port], columns: pa.Schema, *, single: bool = False) -> Port:
+        """Adds a vertex for an operator. An operator with state runs on the targets."""
+        return self.add_waiting_for(operator, ports, columns, self.leaves(ports), single=single)
+
+    def add_waiting_for(
+        self, operator: Any, ports: Sequence[Port], columns: pa.Schema, leaves: frozenset[int], *, single: bool = False
+    ) -> Port:
+        """Adds a vertex whose frontier is the least frontier of `leaves`."""
+        stage = max(self._stage(port) for port in ports) if ports else 1
+        if stage == 0 and (single or operator.traces()):
+            stage = 1
+        feeds = tuple(self._feed(port, stage) for port in ports)
+        return Port(self._vertex(Vertex(operator, feeds, stage, columns, leaves, single=single)), columns)
+
+    def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
+        if changes and port.ends:
+            return replace(
+                self.add_waiting_for(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned
+            )
+        if port.released and self.leaves([port]) == leaves:
+            return port
+        released = self.add_waiting_for(Reorder(), [port], port.schema, leaves)
+        return replace(released, partitioned=port.partitioned, ends=port.ends)
+
+    def _stage(self, port: Port) -> int:
+        return self._vertices[port.vertex].stage + (port.via is not None)
+
+    def _feed(self, port: Port, stage: int) -> Feed:
+        """The input through which a vertex in `stage` reads a port, with an exchange if one is needed."""
+        own_stage = self._vertices[port.vertex].stage
+        if port.via is None and own_stage == stage:
+            return Feed(port.vertex)
+        routing: Routing = port.via if port.via is not None else self._unasked(port) if own_stage else "source"
+        exchange = Exchange(self._relayed(port, stage) if own_stage else port.vertex, stage, routing)
+        return Feed(exchange.producer, self._exchanges.setdefault(exchange, len(self._exchanges)))
+
+    def _unasked(self, port: Port) -> Routing:
+        """The routing to a later stage of elements that are already on the right targets."""
+        if not self.divisible:
+            return "stay"
+        return min(port.partitioned, default=tuple(port.schema.names))
+
+    def _relayed(self, port: Port, stage: int) -> int:
+        """The vertex of a port if it is in the stage right before `stage`, else a relay for it in that stage.
+
+        Exchanges do not skip a stage: a stage may let its inputs wait, and elements that bypassed it would be ahead of
+        its frontier.
+        """
+        relayed = self._vertices[port.vertex]
+        following = relayed.stage + 1
+        if following == stage:
+            return port.vertex
+        feed = self._feed(replace(port, via=None), following)
+        relay = Vertex(Relay(), (feed,), following, relayed.schema, relayed.leaves, single=relayed.single)
+        return self._relayed(replace(port, vertex=self._vertex(relay)), stage)
+
+    def _vertex(self, vertex: Vertex) -> int:
+        """The number of the vertex, which is added unless an equal one exists."""
+        key = fingerprint(vertex)
+        if key not in self._known:
+            self._known[key] = len(self._vertices)
+            self._vertices.append(vertex)
+        return self._known[key]
+
+
+def _from_the_first(source: Source, known: Source | None) -> Source:
+    """The source as it is read for two scans of it: each partition from the lesser of the two first offsets."""
+    if known is None or known.start == source.start:
+        return source
+    places = source.start.keys() | known.start.keys()
+    start = {partition: min(source.start.get(partition, 0), known.start.get(partition, 0)) for partition in places}
+    return msgspec.structs.replace(source, start=start)

@@ -1,0 +1,403 @@
+"""The plan of a fragment: selects the queries of a catalog that it runs, and compiles them into lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+import pyarrow as pa
+
+from dsms.model import logical, properties
+from dsms.model.catalog import Catalog
+from dsms.model.identity_memo import memoized_by_identity
+from dsms.model.objects import FirstOffsets, Former, JoinOrders, Query, Source
+from dsms.model.schema import visible
+from dsms.planner.optimizer.algebra.column_projections import order_columns
+from dsms.planner.optimizer.families import Template, plan_of_members, template_of
+from dsms.planner.optimizer.first_offsets import reading_from
+from dsms.planner.optimizer.join_orders import reordered
+from dsms.planner.optimizer.optimize import optimize
+from dsms.planner.optimizer.view_matching import computed_from_views
+from dsms.planner.physical.builder import Builder, Port
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.lower import lower
+from dsms.planner.physical.parts.cut import Part, Whole, origins, parts
+from dsms.planner.physical.parts.links import ResultPartitions, Share, result_partitions_of
+from dsms.sql.binder.bind import plan_of
+from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
+from operators.core.errors import UserError
+from operators.core.operator import MEMBER
+from operators.core.run import hashing
+from operators.expressions import Literal
+from operators.streams.relay import Relay
+from operators.streams.stream_output import StreamOutput
+from operators.streams.switch import Switch
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query to run: its logical plan and, as `sink`, the catalog's query whose result topic it writes. `sink` is None
+    for a plan without a result topic, such as that of a stream or table."""
+
+    id: str
+    name: str
+    node: logical.Node
+    sink: Query | None = None
+    #: The plan of the query that this one replaced.
+    former: logical.Node | None = None
+    #: The optimised plans of the queries from which it is computed.
+    views: tuple[logical.Node, ...] = ()
+    #: The part that this is of a query that several fragments run; None: a whole query.
+    part: Part | None = None
+    #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
+    #: other fragments.
+    reports: bool = True
+    #: The orders in which its join trees are joined; (): the default for its text.
+    join_orders: JoinOrders = ()
+    #: Set for a next plan, which builds its state while the current plan of a query runs, and publishes nothing: the id
+    #: of that query.
+    next_of: str | None = None
+
+    @property
+    def sources(self) -> Iterable[Source]:
+        """The sources, or links, that it reads."""
+        return properties.sources(self.node) if self.part is None else self.part.sources
+
+    @property
+    def result_partitions(self) -> dict[str, ResultPartitions]:
+        """The topic partitions to which it publishes, by its id."""
+        if self.sink is None or self.next_of is not None:
+            return {}
+        if self.part is None:
+            return result_partitions_of(self.sink)
+        if (target := self.part.target) is not None:
+            return {self.id: ResultPartitions(target.topic, frozenset(target.partitions))}
+        return {self.id: result_partitions_of(self.sink)[self.id]}
+
+    @property
+    def number(self) -> int:
+        """The number of the query: its id without the letter."""
+        return int(self.id[1:])
+
+    @cached_property
+    def optimized(self) -> logical.Node:
+        """The optimised plan, computed from the views if possible, with its joins in their chosen order."""
+        return reordered(self.default_order_plan, self.join_orders)
+
+    @cached_property
+    def default_order_plan(self) -> logical.Node:
+        """The optimised plan with joins in the default order for its text."""
+        return computed_from_views(optimize(self.node), self.views).node
+
+    @cached_property
+    def template(self) -> Template | None:
+        """The template that this query shares with queries that differ only in constants; None if it has no template,
+        is a part, or has settings that are decided at run time."""
+        if self.sink is None or self.sink.adjustable or self.part is not None:
+            return None
+        keys, append_only = properties.keys(self.node), properties.append_only(self.node)
+        return template_of(self.optimized, visible(self.node), keys, append_only, self.sink.format)
+
+    @property
+    def shared(self) -> bool:
+        """Whether it may run together with others."""
+        return self.sink is None or self.sink.shared or self.part is not None
+
+    @property
+    def query(self) -> str:
+        """Its own id or, for a next plan, the id of the query whose next plan it is."""
+        return self.next_of or self.id
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it makes no progress, because it is paused or halted."""
+        return self.sink is not None and self.sink.stopped
+
+    @property
+    def append_only(self) -> bool:
+        """Whether no row of its result is ever retracted."""
+        replaced = self.sink is not None and self.sink.since is not None and not self.sink.is_cql_stream
+        return properties.append_only(self.node) and not replaced
+
+    @property
+    def member(self) -> Template | None:
+        """The template if the query runs as a member of its family, else None."""
+        return self.template if self.sink is not None and self.sink.grouped else None
+
+
+@dataclass(frozen=True)
+class FragmentPlan:
+    """The plan of one fragment: its version, the number of partitions of its exchanges, and its queries by id.
+    `foreign` are the partitions of sources, by source id, whose dead letters another fragment writes. `held` are the
+    ids of the sources whose reading is suspended."""
+
+    version: int
+    partitions: int
+    queries: dict[str, PlannedQuery] = field(default_factory=dict)
+    foreign: frozenset[tuple[str, int]] = frozenset()
+    held: frozenset[str] = frozenset()
+    #: The records skipped by SKIP RECORD, as offsets by source id and partition.
+    skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    #: The queries that could not be planned, by name, with the reason: another version of dsms accepted them.
+    unplanned: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def result_partitions(self) -> dict[str, ResultPartitions]:
+        """The topic partitions to which its queries publish, by id."""
+        return {
+            query: places for planned in self.queries.values() for query, places in planned.result_partitions.items()
+        }
+
+    @property
+    def divided_result_partitions(self) -> dict[str, ResultPartitions]:
+        """All result partitions of the queries that this fragment runs together with others, by query id."""
+        sinks = [planned.sink for planned in self.queries.values() if planned.part is not None]
+        return {sink.id: ResultPartitions(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
+
+    def takes_over(self, before: FragmentPlan) -> bool:
+        """Whether this fragment continues work of other fragments under the plan `before`: of queries or shards of
+        queries, or the dead letters of source partitions."""
+        read = {source.id for planned in self.queries.values() for source in planned.sources}
+        if any(source in read for source, _ in before.foreign - self.foreign):
+            return True
+        known = {planned.sink.id: planned.sink.divided for planned in before.queries.values() if planned.sink}
+        sinks = (planned.sink for planned in self.queries.values() if planned.sink is not None)
+        return any(sink.divided > known.get(sink.id, 0) for sink in sinks)
+
+    @property
+    def links(self) -> dict[str, int]:
+        """The topics of the links that its parts read and write, with their numbers of partitions."""
+        shared = (planned.part for planned in self.queries.values() if planned.part is not None)
+        return {topic: part.share.of**2 for part in shared for topic in part.topics}
+
+
+def plan_fragment(
+    catalog: Catalog, partitions: int, before: FragmentPlan | None = None, fragment: str | None = None
+) -> FragmentPlan:
+    """The plan that a fragment runs under a catalog; `fragment` None means one fragment that runs all queries.
+
+    A pure function, so every process that knows the catalog knows the plan. Queries that are in `before` are not
+    planned again, unless they changed or partitions were added to their sources. A query that cannot be planned is left
+    out, and the reason is recorded in `unplanned`.
+    """
+    known, unplanned = before.queries if before else {}, dict[str, str]()
+    queries: list[PlannedQuery] = []
+    for query in catalog.running():
+        try:
+            if fragment in _fragments(query, fragment):
+                queries += plans_of(query, catalog, known)
+            elif fragment is not None and fragment in query.shares:
+                queries += _share_of(query, fragment, catalog, known)
+        except UserError as error:
+            unplanned[query.name] = str(error)
+    unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
+    foreign = frozenset(
+        (source.id, partition)
+        for source in catalog.sources()
+        for partition in range(source.partitions)
+        if fragment not in (None, source.home_of(partition))
+    )
+    sources = catalog.sources()
+    held = frozenset(source.id for source in sources if source.held is not None or source.skipping is not None)
+    skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
+    by_id = {query.id: query for query in [*queries, *unread]}
+    return FragmentPlan(catalog.version, partitions, by_id, foreign, held, skipped, unplanned)
+
+
+def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
+    """The fragments that run the whole of a query; None represents the fragment that runs all queries. If several
+    fragments divide the query, None is the only one."""
+    return (None,) if query.shares else (None, query.fragment)
+
+
+def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> list[PlannedQuery]:
+    """The parts that a fragment runs of a query that several fragments divide."""
+    share = Share(query.shares.index(fragment), len(query.shares))
+    before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
+    if before and all(_same_partitions(planned.node, catalog) for planned in before):
+        return before
+    node = plan_of(query.name, catalog)
+    whole = divided(PlannedQuery(query.id, query.name, node, query), catalog.cluster)
+    return [PlannedQuery(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
+
+
+def divided(query: PlannedQuery, cluster: str) -> Whole:
+    """A query compiled to be run by several fragments. Raises UserError if that is not possible."""
+    assert query.sink is not None
+    lane = compile_lane(query.id, [query], divisible=True)
+    output = lane.outputs[0]
+    if not (output.keys or output.append_only):
+        raise UserError(
+            "its result has no key and is not append-only: FRAGMENTS needs a key or an append-only result",
+            hint="select a key, such as the columns of GROUP BY, or omit FRAGMENTS",
+        )
+    return Whole(query.sink, lane, cluster, hashing())
+
+
+def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery]) -> Iterator[PlannedQuery]:
+    """Plans for the source partitions whose dead letters this fragment writes, but that only other fragments read. It
+    reads them only for their dead letters."""
+    read = {
+        (source.id, partition) for query in here for source in query.sources for partition in source.partitions_read
+    }
+    anywhere = {source for query in catalog.running() for source in query.reads}
+    for source in catalog.sources():
+        own = tuple(part for part in range(source.partitions) if source.home_of(part) == fragment)
+        if source.id in anywhere and not all((source.id, part) in read for part in own):
+            only = None if len(own) == source.partitions else own
+            scanned = msgspec.structs.replace(source, only=only)
+            scan = reading_from(logical.StreamScan(scanned, source.name, ()), _first_read(source.id, catalog))
+            nothing = logical.Filter(scan, Literal(False, pa.bool_()))
+            yield PlannedQuery(source.id, source.name, nothing, reports=False)
+
+
+def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
+    """The least offset of each partition of a source that any query reads; {} if a query reads the whole source."""
+    read = [query.first_offsets.get(source) for query in catalog.running() if source in query.reads]
+    if not all(read):
+        return {}
+    least: dict[int, int] = {}
+    for offsets in filter(None, read):
+        least |= {part: min(offset, least.get(part, offset)) for part, offset in offsets.items()}
+    return {source: least}
+
+
+def plans_of(query: Query, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> Iterator[PlannedQuery]:
+    """The plan of a view or query, and its next plan if it is changing to one. `known` are earlier plans by id, which
+    are reused if they are still valid."""
+    current = planned(query, catalog, known.get(query.id))
+    yield current
+    if query.next_join_orders is not None:
+        after = next_plan(current, query.next_join_orders)
+        before = known.get(after.id)
+        same = before is not None and before.sink is current.sink and before.node is current.node
+        yield before if before is not None and same else after
+
+
+def next_plan(current: PlannedQuery, orders: JoinOrders) -> PlannedQuery:
+    """The next plan of a query. Its id contains the orders, so that different orders are different plans, each with its
+    own start."""
+    id, name = f"{current.id}+{orders}".replace(" ", ""), f"{current.name} (next plan)"
+    return replace(current, id=id, name=name, join_orders=orders, next_of=current.id, reports=False)
+
+
+def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -> PlannedQuery:
+    """A view or query of a catalog with its plan; `known` is its earlier plan, which is reused if still valid."""
+    if known is not None and not _same_partitions(known.node, catalog):
+        known = None
+    if known is not None and known.sink == query:
+        return known
+    node = known.node if known is not None else plan_of(query.name, catalog)
+    views = tuple(map(_optimized_view, query.over))
+    return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, join_orders=query.join_orders)
+
+
+def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
+    present = _partitions(catalog)
+    return all(present.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
+
+
+@memoized_by_identity(4)
+def _partitions(catalog: Catalog) -> Mapping[str, int]:
+    """The number of partitions of each source, by id."""
+    return {source.id: source.partitions for source in catalog.sources()}
+
+
+@memoized_by_identity(256)
+def _optimized_view(former: Former) -> logical.Node:
+    return computed_from_views(optimize(plan_of_former(former)), tuple(map(_optimized_view, former.over))).node
+
+
+def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bool = False) -> Lane:
+    """Compiles queries into one dataflow, with a stream output for each. Equal parts of their plans become one part of
+    the dataflow, and so do all members of a family. With `divisible`, the dataflow can be cut into parts for several
+    fragments."""
+    builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
+    order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
+    for query in queries:
+        order.append(query.id)
+        if query.part is not None:
+            outputs[query.id] = query.part.output(builder)
+            grafted.append(query.part)
+        elif (member := query.member) is None:
+            outputs[query.id] = _add_output(query, query.optimized, builder)
+        else:
+            families.setdefault(member.family, []).append((query, member))
+    for members in families.values():
+        outputs |= _add_family(members, builder)
+    listed = tuple(outputs[query] for query in order)
+    return Lane(lane_id, builder.sources, builder.dataflow(), listed, origins(grafted))
+
+
+def _add_family(members: list[tuple[PlannedQuery, Template]], builder: Builder) -> dict[str, Output]:
+    ordered = sorted(members, key=lambda member: member[0].number)
+    node = plan_of_members((query.number, template) for query, template in ordered)
+    output = _add_output(ordered[0][0], node, builder, MEMBER)
+    return {
+        query.id: replace(output, id=query.id, name=query.name, sink=query.sink, member=query.number)
+        for query, _ in ordered
+    }
+
+
+def add_result(query: PlannedQuery, builder: Builder) -> Port:
+    """Adds the vertices that compute a query's result, without the stream output."""
+    return _result(query, query.optimized, builder)
+
+
+def _add_output(query: PlannedQuery, node: logical.Node, builder: Builder, *member_columns: str) -> Output:
+    keys, append_only = properties.keys(query.node), query.append_only
+    output_keys = (*keys, *member_columns) if keys else ()
+    result = _result(query, node, builder)
+    below = _gathered(result, output_keys, append_only, builder)
+    port = builder.add(StreamOutput(output_keys, append_only), [below], result.schema)
+    columns = visible(query.node)
+    current = query.next_of is None
+    return Output(
+        query.id,
+        query.name,
+        port.vertex,
+        columns,
+        keys,
+        append_only,
+        query.sink if current else None,
+        reports=query.reports,
+        publishes=current,
+    )
+
+
+def _result(query: PlannedQuery, node: logical.Node, builder: Builder) -> Port:
+    """The port of a query's result. If it replaced another query, that is the former query's result before the instant
+    of the change, and its own from then on."""
+    if query.sink is None or query.sink.since is None:
+        return _lowered(node, builder)
+    nodes = [node] if query.former is None else [node, optimize(query.former)]
+    columns = visible(query.node)
+    ports = [_lowered(order_columns(plan, columns.names), builder) for plan in nodes]
+    return builder.add(Switch(query.id, query.sink.since, query.sink.is_cql_stream), ports, columns)
+
+
+def _lowered(node: logical.Node, builder: Builder) -> Port:
+    builder.scope = frozenset(source.number for source in properties.sources(node))
+    return lower(node, builder)
+
+
+def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:
+    """The port with all changes of a key, or of equal rows, on one target, where changes that cancel out are
+    consolidated. If several fragments run the query, changes are always exchanged: the fragment that publishes their
+    result partition consolidates them."""
+    if builder.divisible:
+        return _exchanged(below, keys or tuple(below.schema.names), append_only and not keys, builder)
+    if keys:
+        return builder.route(below, keys)
+    return below if append_only else builder.route(below, tuple(below.schema.names))
+
+
+def _exchanged(below: Port, keys: tuple[str, ...], in_place: bool, builder: Builder) -> Port:
+    """The port after an exchange that only the stream output reads. With `in_place`, records in stage 0 need no
+    exchange: the fragment that reads them also writes their result partition."""
+    if in_place and builder.stage(below) == 0:
+        return below
+    relayed = builder.add(Relay(), [below], below.schema)
+    return replace(relayed, via=keys, partitioned=frozenset({keys}), released=below.released, ends=below.ends)

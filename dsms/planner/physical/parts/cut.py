@@ -1,0 +1,267 @@
+"""Cuts the dataflow of a query into the parts that its shards run.
+
+The dataflow is cut at every exchange by keys, because there elements move between shards. The vertices between two cuts
+are a *segment*. Each shard runs parts of every segment. Parts of the first segment read some partitions of the sources;
+parts of later segments read links. Each part ends in a Send for one exchange that leaves its segment, or in the result.
+Elements keep their instants and orders, so the records of the result are the same as for the undivided query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+import pyarrow as pa
+
+from dsms.model.fingerprint import fingerprint
+from dsms.model.objects import Query, Source, number_of
+from dsms.planner.physical.builder import Builder, Port
+from dsms.planner.physical.dataflow import Dataflow, Exchange, Feed, Vertex, marks_of
+from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.parts.links import Link, LinkTarget, Share, link_id, link_topics, received, share_id
+from dsms.planner.physical.parts.send import (
+    RECEIVER,
+    ByKeys,
+    ByResultKey,
+    ByResultOrder,
+    Division,
+    Send,
+    Silent,
+    ToOwn,
+)
+from operators.streams.reorder import Reorder
+from operators.streams.stream_output import StreamOutput
+
+#: Operators that hold back elements ahead of the frontier by themselves.
+_BUFFERS = (Reorder, StreamOutput)
+#: Routings with which elements stay in their shard.
+_OWN = ("source", "stay")
+#: The numbers of links begin above those of sources; a query has at most `_LINKS` links.
+_FIRST_NUMBER, _LINKS = 1 << 16, 1 << 10
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A query that several fragments run: its dataflow, compiled with `divisible`, with one result. `cluster` is part
+    of the topic names of its links. `version` identifies the hash function, on which the contents of links depend."""
+
+    query: Query
+    lane: Lane
+    cluster: str
+    version: str
+
+    @property
+    def flow(self) -> Dataflow:
+        """The dataflow."""
+        return self.lane.flow
+
+    @property
+    def output(self) -> Output:
+        """The result of the query."""
+        return self.lane.outputs[0]
+
+    @cached_property
+    def _crossed(self) -> frozenset[int]:
+        """The stages that begin a segment."""
+        return frozenset(exchange.stage for exchange in self.flow.exchanges if exchange.by not in _OWN)
+
+    def segment(self, stage: int) -> int:
+        """The number of the segment that contains a stage."""
+        return sum(at <= stage for at in self._crossed)
+
+    def cut(self, exchange: Exchange) -> bool:
+        """Whether an exchange is between two segments."""
+        return self.segment(self.flow.vertices[exchange.producer].stage) != self.segment(exchange.stage)
+
+    @cached_property
+    def cuts(self) -> list[int]:
+        """The exchanges that become links, by number."""
+        return [number for number, exchange in enumerate(self.flow.exchanges) if self.cut(exchange)]
+
+    def into(self, segment: int) -> list[int]:
+        """The links that a segment reads."""
+        return [number for number in self.cuts if self.segment(self.flow.exchanges[number].stage) == segment]
+
+    def name(self, exchange: int, share: Share) -> str:
+        """The name of a link. It differs from the name of any link that carries other elements."""
+        return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided))[:12]
+
+    def link(self, exchange: int, share: Share) -> Link:
+        """The link of an exchange, as a source for the shard that reads it."""
+        name, cut = self.name(exchange, share), self.flow.exchanges[exchange]
+        return Link(
+            name=f"{self.query.name} {name}",
+            id=link_id(self.query.id, name),
+            sql="",
+            columns=(),
+            topic=link_topics(self.cluster, self.query.id) + name,
+            idle_ms=None,
+            partitions=share.of**2,
+            number=_FIRST_NUMBER + number_of(self.query.id) * _LINKS + exchange,
+            only=received(share),
+            elements=self.flow.vertices[cut.producer].schema,
+        )
+
+    def division(self, exchange: int) -> Division | None:
+        """How the elements of an exchange are divided among the shards; None: every shard gets all."""
+        by, output, flow = self.flow.exchanges[exchange].by, self.output, self.flow
+        readers = [vertex for vertex in flow.vertices if any(feed.exchange == exchange for feed in vertex.inputs)]
+        if flow.vertices[output.vertex] in readers:
+            assert len(readers) == 1, "only the result reads what is exchanged for it"
+            return self._by_result()
+        if by == "all":
+            return None
+        return ToOwn() if by in _OWN else ByKeys(tuple(by))
+
+    def _by_result(self) -> Division:
+        output, query = self.output, self.query
+        if not output.keys:
+            return ByResultOrder(query.partitions)
+        schema = pa.schema([output.schema.field(name) for name in output.keys])
+        return ByResultKey(output.keys, schema, query.format, query.key_schema_id, query.partitions)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a segment that a shard runs, up to one exchange that leaves the segment, or to the result (None)."""
+
+    whole: Whole
+    share: Share
+    exchange: int | None
+
+    @property
+    def id(self) -> str:
+        """The id under which the part is planned and its progress is stored; it begins with the id of the query."""
+        query = self.whole.query.id
+        if self.exchange is None:
+            return share_id(query, self.share)
+        return f"{link_id(query, self.whole.name(self.exchange, self.share))}.{self.share.number}"
+
+    @property
+    def target(self) -> LinkTarget | None:
+        """The link to which it sends its elements; None if they are the result."""
+        if self.exchange is None:
+            return None
+        return LinkTarget(self.whole.link(self.exchange, self.share).topic, self.share)
+
+    @property
+    def vertex(self) -> int:
+        """The vertex of the whole dataflow at which the part ends."""
+        flow = self.whole.flow
+        return self.whole.output.vertex if self.exchange is None else flow.exchanges[self.exchange].producer
+
+    @property
+    def segment(self) -> int:
+        """The segment to which it belongs, by number."""
+        return self.whole.segment(self.whole.flow.vertices[self.vertex].stage)
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The sources that it reads, restricted to its partitions, or links."""
+        below, flow = self.whole.flow.below[self.vertex], self.whole.flow
+        own = (self.whole.lane.sources[number] for number in sorted(self._leaves()))
+        links = (
+            self.whole.link(number, self.share)
+            for number in self.whole.into(self.segment)
+            if any(feed.exchange == number for at in below for feed in flow.vertices[at].inputs)
+        )
+        return [*(self.restricted(source) for source in own if self.segment == 0), *links]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the links that it reads and writes."""
+        read = [source.topic for source in self.sources if isinstance(source, Link)]
+        return read if self.target is None else [*read, self.target.topic]
+
+    def _leaves(self) -> frozenset[int]:
+        return self.whole.flow.vertices[self.vertex].leaves
+
+    def restricted(self, source: Source) -> Source:
+        """A source restricted to the partitions that the shard reads: those for which it publishes the result
+        partition."""
+        count = self.whole.query.partitions
+        only = tuple(part for part in range(source.partitions) if self.share.holds(part % count))
+        return msgspec.structs.replace(source, only=only)
+
+    def output(self, builder: Builder) -> Output:
+        """Adds the part to a dataflow."""
+        grafted, whole = _Graft(self, builder), self.whole.output
+        port = grafted.port(self.vertex)
+        if self.exchange is None:
+            return replace(whole, id=self.id, vertex=port.vertex, share=self.share)
+        send = Send(self.whole.division(self.exchange), self.share)
+        columns = port.schema.append(pa.field(RECEIVER, pa.int64()))
+        sent = builder.add(send, [port], columns)
+        return Output(self.id, whole.name, sent.vertex, port.schema, (), True, link=self.target)
+
+
+def parts(whole: Whole, share: Share) -> list[Part]:
+    """All parts that a shard runs."""
+    return [Part(whole, share, exchange) for exchange in (*whole.cuts, None)]
+
+
+@dataclass
+class _Graft:
+    """Copies the vertices of a part from the whole dataflow into that of a lane."""
+
+    part: Part
+    builder: Builder
+    made: dict[int, Port] = field(default_factory=dict)
+
+    def port(self, at: int) -> Port:
+        """The port of a vertex of the whole dataflow."""
+        if at not in self.made:
+            self.made[at] = self._made(self.part.whole.flow.vertices[at])
+        return self.made[at]
+
+    def _made(self, vertex: Vertex) -> Port:
+        if vertex.leaf is not None:
+            return self._leaf(vertex.leaf)
+        operator, ports = vertex.operator, [self._input(feed, vertex) for feed in vertex.inputs]
+        if vertex.single and self.part.share.number:
+            operator, ports = Silent(vertex.schema), []
+        return self.builder.add_waiting_for(operator, ports, vertex.schema, self._leaves(vertex), single=vertex.single)
+
+    def _leaf(self, leaf: int) -> Port:
+        sources = self.part.whole.lane.sources
+        if leaf in sources:
+            return self.builder.leaf(self.part.restricted(sources[leaf]))
+        source = self.part.restricted(sources[marks_of(leaf)])
+        self.builder.leaf(source)
+        return self.builder.marks(source)
+
+    def _input(self, feed: Feed, vertex: Vertex) -> Port:
+        """The input of a vertex. Elements that a link brings from one sender may be ahead of those from another, so
+        they wait until the frontier of all senders has passed them."""
+        whole = self.part.whole
+        if feed.exchange is None:
+            return self.port(feed.vertex)
+        exchange = whole.flow.exchanges[feed.exchange]
+        if not whole.cut(exchange):
+            return self.port(feed.vertex)  # the builder adds the exchange within the shard again
+        link = self.builder.leaf(whole.link(feed.exchange, self.part.share))
+        received = replace(link, via=None if exchange.by in _OWN else exchange.by)
+        if isinstance(vertex.operator, _BUFFERS):
+            return received
+        return self.builder.add_waiting_for(Reorder(), [received], received.schema, self._leaves(vertex))
+
+    def _leaves(self, vertex: Vertex) -> frozenset[int]:
+        """The sources that a vertex waits for or, in later segments, the links whose elements depend on them, by
+        number."""
+        whole = self.part.whole
+        segment = whole.segment(vertex.stage)
+        if segment == 0:
+            return vertex.leaves
+        links = (
+            whole.link(number, self.part.share).number
+            for number in whole.into(segment)
+            if whole.flow.vertices[whole.flow.exchanges[number].producer].leaves & vertex.leaves
+        )
+        return frozenset(links)
+
+
+def origins(grafted: Iterable[Part]) -> dict[int, Source]:
+    """The sources, by number, whose records cause the elements in some parts."""
+    return {number: source for part in grafted for number, source in part.whole.lane.sources.items()}

@@ -1,0 +1,147 @@
+"""Links: internal topics that carry the elements of an exchange between the shards of a query.
+
+A link has a partition for each pair of sender and receiver. So every partition has one writer, and the promises in a
+partition are its writer's frontier. Elements are sent as Arrow frames, with some thousand rows in a record. Processes
+that run lanes import this module, so it does not import the planner.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import pyarrow as pa
+
+from connectors.kafka.client.names import internal_topic
+from dsms.model.objects import Query, Source
+
+#: The maximal number of rows in a record of a link.
+ROWS_PER_RECORD = 4_096
+#: Separates the id of a query from the name of one of its links; ids of other sources do not contain it.
+_MARK = "~"
+_SHARE_ID = re.compile(r"(o\d{1,18})@(\d{1,4})of(\d{1,4})")
+
+
+class Link(Source, frozen=True, kw_only=True, tag="link"):
+    """A link as a source of the part that reads it. Its records contain elements, which are neither decoded nor
+    tagged."""
+
+    elements: Any
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its elements."""
+        return cast(pa.Schema, self.elements)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A shard of a query: its number, and the number of shards. One fragment runs each shard.
+
+    >>> Share(1, 3).holds(4), Share(1, 3).holds(5)
+    (True, False)
+    """
+
+    number: int
+    of: int
+
+    def holds(self, partition: int) -> bool:
+        """Whether a result partition, or the source partition that it comes from, belongs to this shard."""
+        return partition % self.of == self.number
+
+
+def link_partition(sender: Share, receiver: int) -> int:
+    """The partition of a link to which a shard writes for the shard `receiver`."""
+    return sender.number * sender.of + receiver
+
+
+@dataclass(frozen=True)
+class LinkTarget:
+    """The destination of a part's elements: the topic of the link, and the shard that sends them."""
+
+    topic: str
+    sender: Share
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions that the sender writes, by the number of the receiver."""
+        return [link_partition(self.sender, receiver) for receiver in range(self.sender.of)]
+
+
+def link_topics(cluster: str, query: str) -> str:
+    """The common prefix of the topic names of a query's links.
+
+    >>> link_topics("main", "o5")
+    '_dsms.main.link.o5.'
+    """
+    return internal_topic(cluster, f"link.{query}.")
+
+
+def link_id(query: str, name: str) -> str:
+    """The id of a link as a source.
+
+    >>> is_link(link_id("o5", "ab12")), is_link("o5")
+    (True, False)
+    """
+    return f"{query}{_MARK}{name}"
+
+
+def share_id(query: str, share: Share) -> str:
+    """The id of the result of a shard of a query.
+
+    >>> share_id("o5", Share(1, 3)), share_of("o5@1of3"), share_of("o5")
+    ('o5@1of3', ('o5', Share(number=1, of=3)), None)
+    """
+    return f"{query}@{share.number}of{share.of}"
+
+
+def share_of(id: str) -> tuple[str, Share] | None:
+    """The query and the shard of an id that `share_id` returned; None for other ids."""
+    found = _SHARE_ID.fullmatch(id)
+    return (found[1], Share(int(found[2]), int(found[3]))) if found else None
+
+
+def query_of(id: str) -> str:
+    """The id of the query to which a part belongs, from the id of the part. The id of a whole query is returned
+    unchanged.
+
+    >>> query_of("o5@1of3"), query_of("o5~ab12.0"), query_of("o5")
+    ('o5', 'o5', 'o5')
+    """
+    return id.partition("@")[0].partition(_MARK)[0]
+
+
+def is_link(source_id: str) -> bool:
+    """Whether the id of a source is that of a link."""
+    return _MARK in source_id
+
+
+class ResultPartitions(NamedTuple):
+    """The topic of a result, and the partitions of it that are written."""
+
+    topic: str
+    partitions: frozenset[int]
+
+
+def result_partitions_of(query: Query) -> dict[str, ResultPartitions]:
+    """The topic partitions to which a query publishes, by the ids under which its progress is stored: its own id, or
+    those of its shards."""
+    if not query.shares:
+        return {query.id: ResultPartitions(query.topic, frozenset(range(query.partitions)))}
+    shares = (Share(number, len(query.shares)) for number in range(len(query.shares)))
+    return {
+        share_id(query.id, share): ResultPartitions(
+            query.topic, frozenset(filter(share.holds, range(query.partitions)))
+        )
+        for share in shares
+    }
+
+
+def received(receiver: Share) -> tuple[int, ...]:
+    """The partitions of a link that a receiver reads, one from each sender.
+
+    >>> received(Share(1, 3))
+    (1, 4, 7)
+    """
+    return tuple(link_partition(Share(sender, receiver.of), receiver.number) for sender in range(receiver.of))

@@ -1,0 +1,162 @@
+"""Scheduling policies: pure functions that decide which queue is served first, given time, sizes and the past."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+from dsms.measurements.progress_chart import chain_slopes, step_slopes
+from dsms.scheduling.ready import Key, Moment, Past, Ready
+
+
+class Policy(Protocol):
+    """An immutable value. `parse_policy` reads its text back."""
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """All ready queues, in the order in which to serve them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobin:
+    """The queues in turn, in the order of their keys, starting after the last one that was served.
+
+    >>> from dsms.measurements.progress_chart import Operator
+    >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
+    >>> [queue.key for queue in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
+    [('c',), ('a',), ('b',)]
+    """
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """Cyclically by key, starting after the last."""
+        last = past.last
+        return sorted(ready, key=lambda queue: (last is not None and queue.key <= last, queue.key))
+
+    def __str__(self) -> str:
+        return "round_robin"
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    """The oldest input goes through all operators first.
+
+    >>> from dsms.measurements.progress_chart import Operator
+    >>> path = (Operator(1, 1), Operator(1, 1))
+    >>> ready = [Ready(("new",), path, 0, 1, 5), Ready(("old",), path, 1, 1, 3)]
+    >>> [queue.key for queue in Fifo().order(ready, Past(), Moment(6, 1))]
+    [('old',), ('new',)]
+    """
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """By age."""
+        return sorted(ready, key=by_age)
+
+    def __str__(self) -> str:
+        return "fifo"
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """The operator first that frees the most memory a second, considered alone.
+
+    >>> from dsms.measurements.progress_chart import Operator
+    >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
+    >>> ready = [Ready((at,), path, at, 1, 0) for at in range(3)]
+    >>> [queue.operator for queue in Greedy().order(ready, Past(), Moment(0, 1))]
+    [2, 1, 0]
+    """
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """By the slope of each step of the progress chart."""
+        return sorted(ready, key=lambda queue: (step_slopes(queue.path)[queue.operator], *by_age(queue)))
+
+    def __str__(self) -> str:
+        return "greedy"
+
+
+@dataclass(frozen=True, slots=True)
+class SteepestChain:
+    """Chain scheduling (Babcock et al., SIGMOD 2003): the steepest chain of the lower envelope first; among equal
+    chains, the oldest input.
+
+    With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
+    whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
+    height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
+
+    With a bound on latency, queues that would exceed it are served first, by age. A queue would exceed it if it
+    finished too late when queues are served by age from the end of this batch on; a queue is as old as its head. So the
+    bound is kept whenever serving by age keeps it, if each batch is one input at one operator. With longer batches it
+    is kept to within the budget of one batch for each queue.
+
+    The first operator of `a` frees little, but it leads to the second one, which frees much:
+
+    >>> from dsms.measurements.progress_chart import Operator
+    >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
+    >>> ready = [Ready(("a",), path, 0, 1, 3), Ready(("b",), (Operator(4, 1),), 0, 1, 0)]
+    >>> [queue.key for queue in SteepestChain().order(ready, Past(), Moment(3, 1))]
+    [('a',), ('b',)]
+    >>> [queue.key for queue in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
+    [('b',), ('a',)]
+    """
+
+    latency_s: float | None = None
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """Urgent queues by age, the others by the slope of their chains."""
+        aged = sorted(ready, key=by_age)
+        urgent = 0 if self.latency_s is None else _urgent(aged, moment, self.latency_s)
+        rest = sorted(aged[urgent:], key=lambda queue: (chain_slopes(queue.path)[queue.operator], *by_age(queue)))
+        return aged[:urgent] + rest
+
+    def __str__(self) -> str:
+        return "chain" if self.latency_s is None else f"chain(latency = {self.latency_s:.15g} s)"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedFair:
+    """The owner with the least service in proportion to its weight first; the queues of an owner by age.
+
+    >>> from dsms.measurements.progress_chart import Operator
+    >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
+    >>> ready = [Ready((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
+    >>> past = Past().after(ready[0], 1).after(ready[1], 2)
+    >>> [queue.key for queue in WeightedFair().order(ready, past, Moment(3, 1))]
+    [('b',), ('a',)]
+    """
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """By tag and age; each next queue is chosen as if those before it had been served."""
+        waiting: dict[str, deque[Ready]] = defaultdict(deque)
+        for queue in sorted(ready, key=by_age):
+            waiting[queue.owner].append(queue)
+        tags = [(past.tag(owner), owner) for owner in waiting]
+        heapq.heapify(tags)
+        return [_next(tags, waiting) for _ in ready]
+
+    def __str__(self) -> str:
+        return "weighted_fair"
+
+
+def by_age(queue: Ready) -> tuple[float, int, Key]:
+    """A sort key: the oldest queue first; of the same age, the one nearest to the end of its path."""
+    return queue.oldest_s, -queue.operator, queue.key
+
+
+def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
+    """How many of the queues, by age, must go first to keep the bound on latency."""
+    begin_s = moment.now_s + moment.budget_s
+    ends = accumulate((queue.work_s for queue in aged), initial=begin_s)
+    next(ends)
+    late = [at for at, (queue, end) in enumerate(zip(aged, ends, strict=True)) if end > queue.oldest_s + latency_s]
+    return late[-1] + 1 if late else 0
+
+
+def _next(tags: list[tuple[float, str]], waiting: dict[str, deque[Ready]]) -> Ready:
+    tag, owner = heapq.heappop(tags)
+    queue = waiting[owner].popleft()
+    if waiting[owner]:
+        heapq.heappush(tags, (tag + queue.size * queue.cost / queue.weight, owner))
+    return queue

@@ -1,0 +1,107 @@
+"""What a query's Shed operator saw: collects its rows, groups and values, and estimates the query's error from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dsms.measurements.work import HALF_LIFE_S
+from operators.streams.shed import Seen, Spread
+
+#: The two-sided 98 % quantile of the normal distribution: more than the promised 95 %, because spreads are estimated
+#: from samples, and windows differ.
+_QUANTILE = 2.33
+#: Groups with fewer decayed rows than this are forgotten.
+_LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The input of a query; older rows weigh less. `total` and `kept` are exact counts from the beginning.
+
+    >>> seen = Seen(100, 50, 0, 99, {7: Spread(100.0)})
+    >>> observed = Observed().after(1.0, 0, seen)
+    >>> observed.rows_in(window=1000), observed.dropped
+    (1000.0, 50)
+    """
+
+    at: float = 0.0
+    total: int = 0
+    kept: int = 0
+    recent: float = 0.0
+    stayed: float = 0.0
+    #: The recent rows that may be shed.
+    open: float = 0.0
+    #: Rows and instants by source partition.
+    spans: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    groups: Mapping[int, Spread] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> int:
+        """The number of rows that were shed."""
+        return self.total - self.kept
+
+    @property
+    def rate(self) -> float:
+        """The fraction of recent rows that were kept."""
+        return self.stayed / self.recent if self.recent else 1.0
+
+    @property
+    def part(self) -> float:
+        """The fraction of recent rows that may be shed."""
+        return self.open / self.recent if self.recent else 1.0
+
+    def after(self, at: float, partition: int, seen: Seen) -> Observed:
+        """The observations with the rows that were seen at a time added."""
+        fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
+        rows, span = self.spans.get(partition, (0.0, 0.0))
+        faded = {key: _faded(group, fade) for key, group in self.groups.items()} if fade < 1 else dict(self.groups)
+        for key, group in seen.groups.items():
+            faded[key] = _added(faded[key], group) if key in faded else group
+        return Observed(
+            max(at, self.at),
+            self.total + seen.rows,
+            self.kept + seen.kept,
+            self.recent * fade + seen.rows,
+            self.stayed * fade + seen.kept,
+            self.open * fade + seen.part * seen.rows,
+            {**self.spans, partition: (rows * fade + seen.rows, span * fade + seen.last - seen.first + 1)},
+            {key: group for key, group in faded.items() if group.rows > _LEAST},
+        )
+
+    def rows_in(self, window: int | None) -> float:
+        """The expected number of rows in a window of `window` instants; None: all rows so far."""
+        if window is None:
+            return float(self.total)
+        return sum(rows / span for rows, span in self.spans.values() if span) * window
+
+    def spread(self, window: int | None) -> float:
+        """C: at rate p the square of the relative error of the worst result, at 98 % confidence, is C (1 - p) / p. The
+        worst result is usually that of the smallest group, or of the group whose values vary most."""
+        rows = self.rows_in(window)
+        whole = sum(group.rows for group in self.groups.values())
+        if not rows or not whole:
+            return math.inf
+        return max(_QUANTILE**2 * _relative(group) / (rows * group.rows / whole) for group in self.groups.values())
+
+
+def _relative(group: Spread) -> float:
+    """The largest n Σx² / (Σx)² of a group's values, where Σx² covers only the rows that may be shed. If all rows may
+    be shed it is at least 1, as for counts, since the whole group might be shed."""
+    if not group.part:
+        return 0.0
+    ratios = [group.rows * squares / (plain * plain) if plain else math.inf for plain, squares in group.sums]
+    least = 1.0 if group.part > 1 - 1e-9 else 0.0
+    return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in ratios)])
+
+
+def _faded(group: Spread, fade: float) -> Spread:
+    return Spread(group.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in group.sums), group.part)
+
+
+def _added(group: Spread, other: Spread) -> Spread:
+    pairs = zip(group.sums, other.sums, strict=True)
+    rows = group.rows + other.rows
+    part = (group.rows * group.part + other.rows * other.part) / rows if rows else group.part
+    return Spread(rows, tuple((a + c, b + d) for (a, b), (c, d) in pairs), part)

@@ -1,0 +1,1 @@
+"""Binds GROUP BY, calls of aggregates, and definitions of aggregates."""

@@ -1,0 +1,1 @@
+"""Binds subqueries in expressions and in FROM, correlated ones too."""

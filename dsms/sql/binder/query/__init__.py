@@ -1,0 +1,1 @@
+"""Binds a query as a whole: SELECT, its list, set operations, ORDER BY and LIMIT."""

@@ -1,0 +1,1 @@
+"""Binds scalar expressions: calls of functions, conditions, comparisons with Now, times."""

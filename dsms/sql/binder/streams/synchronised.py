@@ -1,0 +1,52 @@
+"""Binds synchronised relations: `R[Sync](S)` changes only at the points of a stream (SyncSQL section 3)."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.objects import Query, Source
+from dsms.model.position import error_at, position_of
+from dsms.model.statements import Place
+from dsms.sql.binder.from_clause.catalog_relations import plan_of
+from dsms.sql.binder.relation import Context, Relation, bind_relation
+from dsms.sql.binder.streams.clock import clock_view, is_clock, view_tree
+from dsms.sql.parser.nodes import SyncRelation
+from dsms.sql.parser.table_names import name_and_place
+from operators.sync.sync_points import Periodic
+
+
+def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
+    """The relation of the inner item as of the last point; empty before the first one.
+
+    The points of a view over the clock are periodic; those of any other stream or view are the instants at which rows
+    enter it.
+    """
+    assert isinstance(node, SyncRelation)
+    relation = bind_relation(node.this, context)
+    if len(node.expressions) > 1:
+        hint = "create a view of their union or intersection, and name that"
+        raise error_at(node.expressions[1], "a relation can have only one synchronisation stream", hint=hint)
+    points = _points(node.expressions[0], context)
+    # every instant is a point of the clock itself
+    return relation if points == Periodic(1) else relation.over(logical.Sync(relation.node, points))
+
+
+def _points(table: exp.Expr, context: Context) -> Periodic | logical.Node:
+    assert isinstance(table, exp.Table)
+    name, at = name_and_place(table)
+    if is_clock(name):
+        return Periodic(1)
+    place, catalog = Place(*position_of(at)), context.catalog
+    context.on_name(name)
+    stream = catalog.find(name, place)
+    if isinstance(stream, Source):
+        raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
+    if isinstance(stream, Query) and stream.kind == "query":
+        raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
+    if not isinstance(stream, Query) or stream.periodic is None:
+        return plan_of(stream.name, catalog)
+    view = clock_view(view_tree(stream), catalog)
+    if view is None or view.outputs:
+        raise place.error(f'"{stream.name}" is the current instant, not a synchronisation stream')
+    return view.points

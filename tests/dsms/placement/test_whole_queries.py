@@ -1,0 +1,42 @@
+"""The state of a query that several fragments run, computed from the states of its parts."""
+
+from __future__ import annotations
+
+from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
+from dsms.placement.whole_queries import with_whole_queries
+
+
+def executor(lanes: dict[str, QueryStatus]) -> ExecutorStatus:
+    return ExecutorStatus(RUNNING, lanes=lanes)
+
+
+ONE = executor(
+    {
+        "o5@0of2": QueryStatus(40, {"o5~ab/0": 9}, reached={"o5~ab": 41}),
+        "o5~ab.0": QueryStatus(50, {"o1/0": 7, "o1/2": 3}, reached={"o1": 50}),
+        "o4": QueryStatus(3),
+    }
+)
+TWO = executor(
+    {
+        "o5@1of2": QueryStatus(30, {"o5~ab/1": 4}),
+        "o5~ab.1": QueryStatus(45, {"o1/1": 5}, "no memory", reached={"o1": 45}),
+    }
+)
+
+
+def test_a_query_is_as_far_as_the_least_of_its_shares() -> None:
+    statuses = with_whole_queries({"one": ONE, "two": TWO})
+    assert statuses["one"].lanes.keys() == {"o4", "o5"} and not statuses["two"].lanes
+    whole = statuses["one"].lanes["o5"]
+    assert whole.frontier == 30 and whole.error == "no memory"
+    assert whole.offsets == {"o1/0": 7, "o1/1": 5, "o1/2": 3} and whole.reached == {"o1": 50}
+
+
+def test_a_query_of_which_a_share_runs_nowhere_has_no_state() -> None:
+    assert with_whole_queries({"one": ONE})["one"].lanes.keys() == {"o4"}
+
+
+def test_a_share_that_has_reached_nothing_yet() -> None:
+    begins = executor({"o5@1of2": QueryStatus(None)})
+    assert with_whole_queries({"one": ONE, "two": begins})["one"].lanes["o5"].frontier is None
