@@ -1,8 +1,8 @@
 """Variance, covariance and correlation from running sums of x, y, x², xy and y².
 
 Over integers and decimals the sums are exact (`products.py`), and the result is accurate to a few units in the last
-place. Over floats n Σx² - (Σx)² loses digits to cancellation, as many as mean² has more than the variance. If the mean
-is 10^6 standard deviations, about 4 of 16 digits are left.
+place. Over floats, n Σx² - (Σx)² loses about log10(mean² / variance) digits to cancellation: if the mean is 10^6
+standard deviations, about 4 of 16 digits are left.
 """
 
 from __future__ import annotations
