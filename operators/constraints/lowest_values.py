@@ -46,9 +46,9 @@ class Lowest:
         """For each term, the greatest mark by partition."""
         return tuple(Accumulators((_PARTITION,)) for _ in self.terms)
 
-    def step(self, *given: object) -> Step:
+    def step(self, *arguments: object) -> Step:
         """The lowest value, if it has risen. The arguments are the inputs, the traces and the move."""
-        *marks, traces, move = given
+        *marks, traces, move = arguments
         assert isinstance(move, Move) and isinstance(traces, tuple)
         deltas = [mark for mark in marks if isinstance(mark, Delta)]
         after = tuple(map(_raised, self.terms, deltas, traces))
