@@ -1,4 +1,4 @@
-"""Join: A ⋈ B at τ is the pairs of a row of A at τ and a row of B at τ whose keys are equal."""
+"""Join: A ⋈ B at τ holds the pairs of a row of A at τ and a row of B at τ whose keys are equal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Join:
     A row has the columns of the left side, then those of the right; names are disjoint, and the key columns of both
     sides have the same types. NULL keys have no partner unless `nulls_equal`. Without keys it is the cross product. An
     output element has the order of the newer of its two elements, or the greater order if both start at the same
-    instant. `left_bound` is a column of the left side, of integers or times, with the promise that rows with
+    instant. `left_bound` is a column of the left side, of integers or times: the planner promises that rows with
     `bound ≤ frontier` get no further partner and neither enter nor leave. Such rows are dropped from the state, as are
     elements that ended. `right_bound` is the same for the right side. A bound on a key column also applies to the equal
     key column of the other side.
