@@ -1,9 +1,9 @@
 """Presence: the layer at which a row of a recursive relation is present.
 
 A row is derived at a layer: at 0 if it is derived from given relations alone, otherwise one above the highest layer of
-the rows from which it is derived. It is *present* at the least layer at which it is derived, so the rows from which it
-is derived are present at lower layers. So rows that derive each other in a circle cannot keep each other alive
-after the rows from which the circle started are gone.
+the rows from which it is derived. It is *present* at the least layer at which it is derived, so it depends only on rows
+that are present at lower layers. Rows that derive each other in a circle therefore leave together when the rows that
+started the circle leave.
 """
 
 from __future__ import annotations
