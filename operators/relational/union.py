@@ -1,4 +1,4 @@
-"""Union: A ⊎ B at τ is the rows of A and of B at τ, duplicates kept."""
+"""Union: A ⊎ B at τ holds the rows of A and of B at τ, duplicates kept."""
 
 from __future__ import annotations
 
