@@ -46,8 +46,8 @@ _LONGEST = 2**60
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """summary(A) at τ = the cells of the zones of A that are closed by τ, each with the count sketch of a column's
-    values; and rows that contain the tuples of A in these zones.
+    """summary(A) at τ = the cells of the zones of A that are closed at τ, each with the count sketch of a column's
+    values, and rows that contain the tuples of A in these zones.
 
     A cell is a zone of time and a bucket of values. At the finest granularity zones end where the stream changes; older
     cells are merged into coarser ones, as `granularities` says. Tuples stay in the rows of their first zone until the
