@@ -1,5 +1,5 @@
-"""Estimates how large the values of functions would be before they are computed, and what searches for patterns would
-cost, in the same unit.
+"""Estimates the sizes of the values of functions before they are computed, and the costs of searches for patterns, in
+the same unit.
 
 The size of a text is its number of bytes; the size of an array is 8 bytes for each element and the sizes of its texts.
 Functions that are not in `GROWTH` return values of a fixed size, one of their arguments, or a text at most a few times
@@ -28,7 +28,7 @@ from operators.expressions.tree import Call, Expression, Literal
 LONGEST = 1_000_000
 #: The largest constant that planning computes, in bytes; the process that plans also serves other users.
 LONGEST_CONSTANT = 10_000
-#: The most bytes that one call computes at once; a frame with more is evaluated in pieces.
+#: The limit of the bytes that one call computes at once; a frame with more is evaluated in pieces.
 MOST_AT_ONCE = 32_000_000
 #: The most bytes of a number, a time or a similar value as text.
 _SHORT = 48
@@ -148,7 +148,7 @@ def _replaced(call: Call, values: Sizes) -> pl.Series:
 
 
 def _grown(text: pl.Series, by: pl.Series) -> pl.Series:
-    """Returns the sizes of texts that become longer, and 0 for others, which are not bounded here."""
+    """Returns the sizes of texts that become longer, and 0 for the others, which need no bound."""
     return (text + by) * (by > 0).cast(pl.Int64)
 
 
@@ -190,8 +190,8 @@ def _is_longer_in_json(type_: pa.DataType) -> bool:
 
 
 def _added_by_json(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
-    """Returns by how much the JSON of each value may exceed twice its size: control characters take six bytes, and each
-    struct has the names of its fields, and a value for each NULL.
+    """Returns by how many bytes the JSON of each value may exceed twice its size: control characters take six bytes,
+    and each struct has the names of its fields, and a `null` for each NULL.
 
     >>> strings = pl.DataFrame({"a": ["plain", "\\x01\\n", None]})
     >>> strings.select(_added_by_json(pl.col("a"), pa.string()))["a"].to_list()
