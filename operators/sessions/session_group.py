@@ -1,4 +1,4 @@
-"""SessionGroup: a session and the GROUP BY above it as a single operator, if each session is a group."""
+"""SessionGroup: a session window and a GROUP BY over it as a single operator, where each session is a group."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class SessionGroup:
     """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session. Outputs `-old`
     and `+new` at each instant at which the row of a session changes: the same elements as the two operators.
 
-    `keys` has the name of each key column, and the partition column or bound that it contains. The aggregates, over the
-    columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums and, unless
+    `keys` has pairs: the name of a key column, and the partition column or bound that it contains. The aggregates, over
+    the columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums and, unless
     `append_only`, the rows. A step costs O(log |state|) for each change; if rows are retracted, it also reads the rows
     of the sessions near them.
 
@@ -131,7 +131,8 @@ class SessionGroup:
         return sessions.overlapping(lookups).unique([LOOKUP, LOW]).sort(LOOKUP, LOW)
 
     def _points(self, phases: Phases, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
-        """Returns, for each partition, the sums at every value of its sessions; None if no row of it is retracted."""
+        """Returns, for each partition, the sums at every value of its sessions; None if the step retracts none of its
+        rows."""
         goes = np.zeros(phases.members, np.bool_)
         goes[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
         points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
@@ -217,7 +218,7 @@ class SessionGroup:
     def _after(
         self, phases: Phases, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
     ) -> tuple[State, ...]:
-        """Returns the state with the sessions after the step, and with the changes of the rows."""
+        """Returns the state after the step."""
         kept = [
             (group, version, False)
             for group, line in enumerate(lines)
