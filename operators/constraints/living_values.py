@@ -53,6 +53,6 @@ class Living:
 
 def _living_values(delta: Delta, seen: Accumulators, at: int) -> Delta:
     values = [run.frame.select(VALUE) for run in seen.runs]
-    every = pl.concat([*values, pl.DataFrame({VALUE: [None]}, schema={VALUE: delta.frame.schema[VALUE]})])
+    living = pl.concat([*values, pl.DataFrame({VALUE: [None]}, schema={VALUE: delta.frame.schema[VALUE]})])
     reserved = {FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
-    return Delta(every.unique().with_columns(pl.lit(value, pl.Int64).alias(name) for name, value in reserved.items()))
+    return Delta(living.unique().with_columns(pl.lit(value, pl.Int64).alias(name) for name, value in reserved.items()))

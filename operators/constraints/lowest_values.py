@@ -68,14 +68,14 @@ def _raised(term: Term, marks: Delta, trace: Accumulators) -> Accumulators:
     if not fresh.height:
         return trace
     known = trace.lookup(fresh.select(_PARTITION).unique())
-    every = pl.concat([fresh, known.select(fresh.columns)]) if known.height else fresh
-    greatest = every.group_by(_PARTITION).agg(pl.col(LOWER_BOUND).max())
+    marks_so_far = pl.concat([fresh, known.select(fresh.columns)]) if known.height else fresh
+    greatest = marks_so_far.group_by(_PARTITION).agg(pl.col(LOWER_BOUND).max())
     return trace.upsert(greatest, pl.repeat(False, greatest.height, eager=True), 0)
 
 
 def _least(term: Term, trace: Accumulators) -> int | None:
-    every = pl.DataFrame({_PARTITION: range(term.partitions)}, schema={_PARTITION: pl.Int64})
-    greatest = trace.lookup(every)
+    partitions = pl.DataFrame({_PARTITION: range(term.partitions)}, schema={_PARTITION: pl.Int64})
+    greatest = trace.lookup(partitions)
     if greatest.height < term.partitions:
         return None
     least = greatest[LOWER_BOUND].min()

@@ -75,8 +75,8 @@ def size(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
     return pl.when(value.is_not_null()).then(ELEMENT).otherwise(0).cast(pl.Int64)
 
 
-def _sizes(values: pl.Series, of: Expression) -> pl.Series:
-    return pl.DataFrame({"value": values}).select(size(pl.col("value"), of.type)).to_series()
+def _sizes(values: pl.Series, argument: Expression) -> pl.Series:
+    return pl.DataFrame({"value": values}).select(size(pl.col("value"), argument.type)).to_series()
 
 
 def _total(sizes: Sequence[pl.Series]) -> pl.Series:
@@ -293,7 +293,7 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
     return Compiled(value if faulty is None else pl.when(faulty.is_null()).then(value), fault)
 
 
-def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Series]], pl.Series]:
+def _guard(call: Call, value: pl.Expr, longest: int) -> Callable[[Sequence[pl.Series]], pl.Series]:
     """Returns a function that checks the sizes of a call's values, then evaluates an expression over its arguments, as
     columns named by their positions."""
 
@@ -303,7 +303,7 @@ def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Serie
             raise RowTooLarge
         _check_frame(sizes, height)
         columns = [_spread(each, height).alias(str(at)) for at, each in enumerate(values)]
-        return _spread(pl.DataFrame(columns).select(of).to_series(), height)
+        return _spread(pl.DataFrame(columns).select(value).to_series(), height)
 
     return made
 
@@ -352,5 +352,5 @@ def _problem(call: Call, longest: int) -> str:
         return long + costly
     if call.function == "regexp_replace":
         return f"text longer than {longest} bytes, or {costly},"
-    what = "text" if pa.types.is_string(result) else "array" if pa.types.is_list(result) else "value"
-    return f"{what} longer than {longest} bytes"
+    kind = "text" if pa.types.is_string(result) else "array" if pa.types.is_list(result) else "value"
+    return f"{kind} longer than {longest} bytes"

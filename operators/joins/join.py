@@ -173,8 +173,8 @@ def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Indexe
         return at_left, at_right
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    hashes, which = left.distinct
-    low, counts = (column[which] for column in right.matches(hashes))
+    hashes, hash_of = left.distinct
+    low, counts = (column[hash_of] for column in right.matches(hashes))
     if counts.sum() > most:
         return candidates_of_step(left, right)
     # Left element i pairs with the right elements low[i], low[i] + 1, …: low [4, 0] and counts [2, 1] give

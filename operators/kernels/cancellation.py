@@ -66,9 +66,9 @@ def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, P
 
 
 def _pairs(chosen: Places, begin: Places, counts: np.ndarray) -> tuple[Places, Places]:
-    which, places = expand_ranges(begin, counts)
-    others = chosen[which] != places
-    return chosen[which[others]], places[others]
+    pair_of, places = expand_ranges(begin, counts)
+    others = chosen[pair_of] != places
+    return chosen[pair_of[others]], places[others]
 
 
 def _equal(frame: pl.DataFrame, first: Places, second: Places, keys: Sequence[str]) -> tuple[Places, Places]:

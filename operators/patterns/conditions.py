@@ -105,16 +105,16 @@ class Conditions:
         Results are cached by the rows that were read."""
         variables = [*listed(path), condition.variable]
         match = present[start : at + 1]
-        asked: list[tuple[int, ...]] = []
+        rows_read: list[tuple[int, ...]] = []
         for navigation in condition.navigations:
             if navigation.neighbour:
                 place = navigation.place(at)
-                asked.append((present[place],) if 0 <= place < len(present) else ())
+                rows_read.append((present[place],) if 0 <= place < len(present) else ())
             else:
-                asked.append(tuple(match[place] for place in navigation.rows_of(variables)))
-        question = condition.variable, present[at], tuple(asked)
+                rows_read.append(tuple(match[place] for place in navigation.rows_of(variables)))
+        question = condition.variable, present[at], tuple(rows_read)
         if question not in self._known:
-            looked_at = zip(condition.navigations, asked, strict=True)
+            looked_at = zip(condition.navigations, rows_read, strict=True)
             values = [self._value(navigation, rows) for navigation, rows in looked_at]
             inside = [value for value in values if value is not None]
             row = self.rows.slice(present[at], 1).hstack(inside)

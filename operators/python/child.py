@@ -153,8 +153,8 @@ class Folding:
             last = self._together(instance, codes, at, end)
             if last > at:
                 instance = self._class() if instance is None else instance
-                whole = instance.iterate_arrays if code & COME else instance.expire_arrays
-                whole(*(array.slice(at, last - at) for array in self._arrays))
+                call = instance.iterate_arrays if code & COME else instance.expire_arrays
+                call(*(array.slice(at, last - at) for array in self._arrays))
                 at, code = last - 1, codes[last - 1] & END
             if code & LEAVE:
                 instance.expire(*self._rows[at])

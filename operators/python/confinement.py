@@ -131,14 +131,14 @@ def _reason() -> str:
 
 def what_is_open() -> Iterator[str]:
     """Attempts actions that must be refused; yields those that were not refused."""
-    for what, attempt in _ATTEMPTS.items():
+    for action, attempt in _ATTEMPTS.items():
         try:
             attempt()
         except PermissionError:
             continue
         except OSError:  # it was not refused, but failed
             pass
-        yield what
+        yield action
 
 
 def _socket() -> None:

@@ -201,10 +201,12 @@ def _content_or_raise(answer: bytes) -> bytes:
             repeatable=False,
         )
     if kind == b"\1":
-        told = json.loads(content)
-        text = "{}: {}\n{}".format(*(_shortened(str(told[part])) for part in ("kind", "message", "traceback"))).rstrip()
-        at = told["at"] if isinstance(told["at"], int) and told["at"] >= 0 else None
-        raise FunctionFailed(f"{text}\n{_WHAT_IT_HAS}" if told["kind"] == "PermissionError" else text, at=at)
+        error = json.loads(content)
+        text = "{}: {}\n{}".format(
+            *(_shortened(str(error[part])) for part in ("kind", "message", "traceback"))
+        ).rstrip()
+        at = error["at"] if isinstance(error["at"], int) and error["at"] >= 0 else None
+        raise FunctionFailed(f"{text}\n{_WHAT_IT_HAS}" if error["kind"] == "PermissionError" else text, at=at)
     return content
 
 

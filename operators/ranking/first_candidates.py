@@ -34,7 +34,7 @@ class FirstCandidates:
     by: SortKey
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

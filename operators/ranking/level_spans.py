@@ -141,15 +141,15 @@ class RowSpans:
     def during(self, level_spans: LevelSpans) -> Changed:
         """Returns the rows that enter and leave while their levels are requested, or together with their levels."""
         given, span = level_spans.overlapping(self.level, self.start, self.end)
-        asked = level_spans.above[span] != NOT_REQUESTED
-        given, span = given[asked], span[asked]
+        requested = level_spans.above[span] != NOT_REQUESTED
+        given, span = given[requested], span[requested]
         group = level_spans.group[self.level[given]]
-        came = np.maximum(self.start[given], level_spans.start[span])
-        went = np.minimum(self.end[given], level_spans.end[span])
-        enters, leaves = came > level_spans.nodes.before[group], went < level_spans.nodes.end[group]
+        entered = np.maximum(self.start[given], level_spans.start[span])
+        left = np.minimum(self.end[given], level_spans.end[span])
+        enters, leaves = entered > level_spans.nodes.before[group], left < level_spans.nodes.end[group]
         row = np.concatenate([self.row[given][enters], self.row[given][leaves]])
         above = np.concatenate([level_spans.above[span][enters], level_spans.above[span][leaves]])
-        node = np.concatenate([came[enters], went[leaves]])
+        node = np.concatenate([entered[enters], left[leaves]])
         weight = np.concatenate([self.weight[given][enters], -self.weight[given][leaves]])
         row, above, node, weight = _added_up(row, above, node, weight)
         return Changed(self.rows, row, above, level_spans.nodes.instant[node], level_spans.nodes.order[node], weight)

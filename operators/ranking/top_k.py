@@ -107,8 +107,8 @@ class TopK:
         """Returns the levels, if ranks have ties and are computed without reading whole partitions; else None."""
         if not self._limited() or self.method == "row_number" or not (self.partition or self.order):
             return None
-        asked = (self.method, self.rank is not None, self.append_only)
-        return RankedLevels(self.partition, self.order, self._worst(), self.offset, *asked)
+        options = (self.method, self.rank is not None, self.append_only)
+        return RankedLevels(self.partition, self.order, self._worst(), self.offset, *options)
 
     def _limited(self) -> bool:
         flat = len(self.schema) > 0 and not any(pa.types.is_nested(type_) for type_ in self.schema.types)

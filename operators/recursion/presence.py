@@ -107,8 +107,8 @@ def _presence_changes(
     """Returns the changes (row, instant, ±1) of presence: whether a row has no derivation `below` a layer and at least
     one at it (`here`). Each row has an entry at the instant before all others.
 
-    >>> there = _presence_changes(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
-    >>> [column.tolist() for column in there]
+    >>> changes = _presence_changes(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
+    >>> [column.tolist() for column in changes]
     [[0], [5], [1]]
     """
     order = np.lexsort((at, row))
@@ -119,8 +119,8 @@ def _presence_changes(
     first = np.flatnonzero(np.diff(row, prepend=-1))
     counts = np.diff(np.append(first, len(row)))
     below, here = (_running(values, first, counts) for values in (below, here))
-    there = ((below <= 0) & (below + here > 0)).astype(np.int64)
-    sign = np.diff(there, prepend=0)
+    present = ((below <= 0) & (below + here > 0)).astype(np.int64)
+    sign = np.diff(present, prepend=0)
     sign[first] = 0
     changed = np.flatnonzero(sign)
     return row[changed], at[changed], sign[changed]

@@ -45,8 +45,8 @@ class ConstantIndex:
         segment = 2 * place + exact
         counts = self._counts[segment]
         matched = np.flatnonzero(counts)
-        which, entries = expand_ranges(self.starts[segment[matched]], counts[matched])
-        return present[matched[which]], self.predicates[entries]
+        row_of, entries = expand_ranges(self.starts[segment[matched]], counts[matched])
+        return present[matched[row_of]], self.predicates[entries]
 
     def _worth_a_search(self, values: pl.Series) -> pl.Series:
         """A mask of the values that are not NULL. If all comparisons are equalities, they also equal a constant: a hash

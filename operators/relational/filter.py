@@ -23,7 +23,7 @@ class Filter:
     predicate: Expression
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

@@ -52,7 +52,7 @@ class Members(PickledByCopy):
     roster: Roster = field(default=Roster(), repr=False, compare=False)
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
@@ -126,7 +126,9 @@ class Members(PickledByCopy):
         names = {parameter.name for parameter in self.parameters}
         for value, comparison, parameter in comparisons(self.predicate, names):
             compared.setdefault(value, []).append((comparison, self._constants[parameter]))
-        ranked = sorted(compared.items(), key=lambda item: (all(how != "equal" for how, _ in item[1]), -len(item[1])))
+        ranked = sorted(
+            compared.items(), key=lambda item: (all(comparison != "equal" for comparison, _ in item[1]), -len(item[1]))
+        )
         indexes = ((value, constant_index(given)) for value, given in ranked)
         return next(((value, index) for value, index in indexes if index is not None), None)
 

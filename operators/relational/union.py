@@ -22,7 +22,7 @@ class Union:
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

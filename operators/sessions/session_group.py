@@ -74,8 +74,8 @@ class SessionGroup:
         rows = self._valued(changes)
         phases = Phases.of(sums.by_value(rows, self.session.partition), self.session.partition)
         lines = self._lines(phases, traces, move)
-        goes = np.array([line.points is not None for line in lines])
-        for phase, low, high, *parts in sums.by_span(phases, self._gap, goes).iter_rows():
+        retracted = np.array([line.points is not None for line in lines])
+        for phase, low, high, *parts in sums.by_span(phases, self._gap, retracted).iter_rows():
             lines[phases.group[phase]].change(phase, low, high, tuple(parts))
         output, faults = self._changes(phases, lines)
         every = [part for part in (rejected, faults) if part is not None]
@@ -105,8 +105,8 @@ class SessionGroup:
         points = (
             [None] * phases.members if self.append_only else self._points(phases, held, cast(Trace, traces[1]), move)
         )
-        how = self._gap, sums.plus, sums.minus
-        return [SessionLine(*how, own, at) for own, at in zip(sessions, points, strict=True)]
+        arithmetic = self._gap, sums.plus, sums.minus
+        return [SessionLine(*arithmetic, own, at) for own, at in zip(sessions, points, strict=True)]
 
     def _nearby_sessions(self, phases: Phases, sessions: SessionTrace) -> pl.DataFrame:
         """Returns the sessions to which changes may belong or that they may connect, sorted by partition and value."""
@@ -133,10 +133,10 @@ class SessionGroup:
     def _points(self, phases: Phases, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
         """Returns, for each partition, the sums at every value of its sessions; None if the step retracts none of its
         rows."""
-        goes = np.zeros(phases.members, np.bool_)
-        goes[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
-        points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
-        opened = held.filter(pl.Series(goes[held[LOOKUP].to_numpy()]))
+        retracting = np.zeros(phases.members, np.bool_)
+        retracting[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
+        points: list[dict[int, Parts] | None] = [{} if retracts else None for retracts in retracting]
+        opened = held.filter(pl.Series(retracting[held[LOOKUP].to_numpy()]))
         if not opened.height or not rows.runs:
             return points
         width = max(self._gap, 1)

@@ -28,7 +28,7 @@ class FromOffsets:
     first: tuple[tuple[int, int], ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -54,7 +54,7 @@ class OnceAnInstant:
         return "Once an instant"
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator has no state."""
+        """(): the operator has no state."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

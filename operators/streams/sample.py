@@ -32,7 +32,7 @@ class Sample:
     number: int = 0
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

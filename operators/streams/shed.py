@@ -98,7 +98,7 @@ class Shed:
     rates: Settings = field(default=(), repr=False, compare=False)
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def under(self, settings: Settings) -> Shed:
@@ -131,10 +131,10 @@ class Shed:
 
     def _groups(self, frame: pl.DataFrame) -> dict[int, Spread]:
         """Returns the groups, estimated from evenly spaced rows and scaled to all rows."""
-        some = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
-        times = frame.height / some.height
-        hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
-        contributions = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
+        sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
+        times = frame.height / sample.height
+        hashes = sample.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(sample.height, np.uint64))
+        contributions = sample.with_columns(hashes.alias(_KEY), self._open(sample).alias(_OPEN)).select(
             _KEY, _OPEN, *_each(self.values)
         )
         summed = contributions.group_by(_KEY).agg(

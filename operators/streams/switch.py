@@ -32,7 +32,7 @@ class Switch:
     streams: bool = False
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, new: Delta, *rest: Any) -> Step:

@@ -120,9 +120,10 @@ class Summarize:
 
     def describe(self) -> str:
         """A text such as `Summarize v in 16 buckets, granularity 1000 in 8 zones, collapse (4, 3)`."""
-        of = self.granularities
-        finest = f"granularity {of.length} in {of.zones} zones"
-        return f"Summarize {self.column} in {self.buckets} buckets, {finest}, collapse ({of.rate}, {of.depth})"
+        granularities = self.granularities
+        finest = f"granularity {granularities.length} in {granularities.zones} zones"
+        collapse = f"collapse ({granularities.rate}, {granularities.depth})"
+        return f"Summarize {self.column} in {self.buckets} buckets, {finest}, {collapse}"
 
     def traces(self) -> tuple[Trace, ...]:
         """The tuples of the open zone, and cells by the instant at which they are merged."""

@@ -101,8 +101,8 @@ def _groups(
     tables = [[Rows(indexed[table.name]) for _ in range(size)] for table in definition.stored]
     windows = [Rows() for _ in range(size)] if definition.reads_window else []
     for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
-        found, some = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
-        nulls = nulls or some
+        found, has_nulls = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
+        nulls = nulls or has_nulls
         made = windows if table.name == WINDOW_TABLE else tables[place]
         for group, rows in found.items():
             made[group] = Rows(indexed.get(table.name, ()), rows)

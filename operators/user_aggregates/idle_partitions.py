@@ -56,11 +56,11 @@ class IdlePartitions:
         if self.active:
             dropped = loaded.arrived == loaded.departed
         else:
-            came = np.flatnonzero(batch.ends > batch.starts)
-            empty = emptied(batch.instants[batch.ends[came] - 1], self.length)
+            active = np.flatnonzero(batch.ends > batch.starts)
+            empty = emptied(batch.instants[batch.ends[active] - 1], self.length)
             dropped = np.ones(len(loaded.arrived), np.bool_)
-            dropped[came] = empty < end
-            stays = came[empty >= end]
+            dropped[active] = empty < end
+            stays = active[empty >= end]
             ends = self._with_ends(ends, loaded, stays, empty[empty >= end], start).forget(end)
         for at in np.flatnonzero(dropped).tolist():
             for groups in loaded.groups:

@@ -328,9 +328,9 @@ class StreamFold:
         else:
             expiry = every.instants + self.frame.length + 1
             trigger = first_at_least(batch.instants, batch.starts[every.group], batch.ends[every.group], expiry)
-        goes = np.flatnonzero(trigger < batch.ends[every.group])
-        left = Leaving(every.rows[goes], every.group[goes], every.number[goes], every.instants[goes])
-        return left, trigger[goes]
+        leaving = np.flatnonzero(trigger < batch.ends[every.group])
+        left = Leaving(every.rows[leaving], every.group[leaving], every.number[leaving], every.instants[leaving])
+        return left, trigger[leaving]
 
     def _kept(self, batch: Batch, left: Leaving, loaded: Loaded, numbered: Accumulators, move: Move) -> Accumulators:
         """The rows by number after the step."""

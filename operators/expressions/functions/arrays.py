@@ -70,8 +70,8 @@ def _or_empty(array: pl.Expr) -> pl.Expr:
 
 
 def _concat(first: pl.Expr, second: pl.Expr) -> pl.Expr:
-    there = first.is_not_null() | second.is_not_null()
-    return pl.when(there).then(pl.concat_list([_or_empty(first), _or_empty(second)]))
+    any_present = first.is_not_null() | second.is_not_null()
+    return pl.when(any_present).then(pl.concat_list([_or_empty(first), _or_empty(second)]))
 
 
 def _compared(change: Callable[[list[object], object], object]) -> Evaluation:
