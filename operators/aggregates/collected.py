@@ -1,4 +1,5 @@
-"""Collected: evaluates holistic aggregates over all rows of a group in each phase, after each change of it."""
+"""Collected: evaluates holistic aggregates (median, string_agg, …) over all rows of a group after each of its
+changes."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def _rows_by_phase(
 def _bands(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
     """Ranges of phases that have about `_CHUNK` rows each, or are a single phase."""
     size = int(ends.max())
-    # The inner sum is the number of spans that cover each phase; the outer one adds them up over the phases up to it.
+    # The inner sum is the number of spans that cover each phase; the outer one is its running total over the phases.
     load = np.cumsum(np.cumsum(np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)))
     edges = np.searchsorted(load, np.arange(_CHUNK, load[-1] + _CHUNK, _CHUNK)) + 1
     bounds = np.unique(np.concatenate([[0], np.minimum(edges, size), [size]]))

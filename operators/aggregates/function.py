@@ -35,10 +35,10 @@ class Use:
 class Part:
     """A running sum over the rows of a group: Σ value * weight; `value` has no NULL.
 
-    "exact" sums are integers modulo 2^128 (or 2^64), "xor" adds without carry, and "float" sums are added up in the
-    order of time and start again from 0 when `counted`, the exact part that counts their rows, is 0. `filter` names a
-    column: only rows for which it is TRUE are included. `version` is raised when a release changes the parts that such
-    a use needs, so that stored sums of the old parts are not used.
+    "exact" sums are integers modulo 2^128 (or 2^64), and "xor" adds without carry. "float" sums are added up in the
+    order of time, and start again from 0 when `counted`, the exact part that counts their rows, is 0. `filter` names a
+    column: only rows for which it is TRUE are included. A release that changes the parts of a use increments `version`,
+    which makes the stored sums of the old parts unused.
     """
 
     name: str
@@ -56,7 +56,8 @@ Columns: TypeAlias = Callable[[str], pl.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The result is a function of running sums. `fault` is TRUE where they give no result; `problem` is the reason."""
+    """The result is a function of running sums. `fault` is TRUE where the sums have no valid result; `problem` is the
+    reason."""
 
     parts: Callable[[Use], tuple[Part, ...]]
     result: Callable[[Use, Columns], pl.Expr]
@@ -89,7 +90,7 @@ class Holistic:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result is what the TERMINATE of a definition returns; ITERATE adds rows to its state, EXPIRE removes them."""
+    """TERMINATE of a user-defined aggregate returns the result; ITERATE adds rows to its state, EXPIRE removes them."""
 
     definition: Definition
 

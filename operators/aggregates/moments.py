@@ -1,8 +1,8 @@
 """Variance, covariance and correlation from running sums of x, y, x², xy and y².
 
 Over integers and decimals the sums are exact (`products.py`), and the result is accurate to a few units in the last
-place. Over floats n Σx² - (Σx)² loses digits to cancellation, as many as mean² has more than the variance. If the mean
-is 10^6 standard deviations, about 4 of 16 digits are left.
+place. Over floats, n Σx² - (Σx)² loses about log10(mean² / variance) digits to cancellation: if the mean is 10^6
+standard deviations, about 4 of 16 digits are left.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _parts(use: Use) -> tuple[Part, ...]:
     kept = [pl.when(present).then(finite(column)).otherwise(0) for column in use.columns]
     floats = {_name(use, at): value for at, value in enumerate(kept)}
     floats |= {_name(use, first, second): kept[first] * kept[second] for first, second in pairs}
-    wild = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
-    non_finite = count_where(present & wild, f"not finite({','.join(use.columns)})")
+    infinite_or_nan = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
+    non_finite = count_where(present & infinite_or_nan, f"not finite({','.join(use.columns)})")
     return count, non_finite, *(Part(name, "float", FLOAT64, value, count.name) for name, value in floats.items())
 
 

@@ -1,8 +1,8 @@
 """Exact sums of products of integers and decimals of any size, from running sums of 128 bits.
 
 A number of more than 64 bits is cut into two *limbs*: x = 2^64 high + low, with low between -2^63 and 2^63. A sum of
-products of limbs is known modulo 2^128. Where it may be larger, the multiple of 2^128 follows from a second sum: that
-of the products of the upper bits of both limbs (above bit 32). The difference is at most 2^97 for each row.
+products of limbs is known modulo 2^128. Where the sum may be larger, a second sum shows the multiple of 2^128: the sum
+of the products of the upper bits of both limbs (above bit 32), which differs by at most 2^97 for each row.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def limbs(column: str, type_: pa.DataType) -> tuple[Limb, ...]:
 
 @dataclass(frozen=True)
 class Products:
-    """Σ x y, Σ x and Σ y of two numbers, or of one with itself, over the rows in which both are `present`. The names of
-    parts include `columns`, the argument columns of the function's use."""
+    """Σ x y, Σ x and Σ y of two numbers, or of a number with itself, over the rows in which both are `present`. The
+    names of parts include `columns`, the names of the argument columns."""
 
     x: tuple[Limb, ...]
     y: tuple[Limb, ...]
@@ -108,8 +108,8 @@ class Products:
         return pl.when(small).then(self._of_short(count, part)).otherwise(large)
 
     def _of_short(self, count: pl.Expr, part: Columns) -> pl.Expr:
-        """As `deviations`, in Polars' 128-bit integers. With the means rounded down, mx and my, and the remainders of
-        these divisions, rx and ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx, which needs no more bits than its result."""
+        """As `deviations`, in Polars' 128-bit integers. mx and my are the means rounded down, rx and ry the remainders
+        of these divisions. Σ(x-mx)(y-my) = Σxy - mx Σy - my rx needs no more bits than its result."""
         count = count.cast(INT128)
         x, y = part(self._sum(self.x[0])), part(self._sum(self.y[0]))
         mean_x, mean_y = x // count, y // count

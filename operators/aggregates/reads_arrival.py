@@ -11,7 +11,7 @@ from operators.state.arrivals import AT
 
 
 def reads_arrival(aggregate: Aggregate, columns: pa.Schema) -> bool:
-    """Whether the aggregate takes rows that tie in ORDER BY in their order of arrival. User-defined ones always do.
+    """Whether the result depends on the order in which rows that tie in ORDER BY arrived. TRUE for user-defined ones.
 
     >>> columns = pa.schema([("x", pa.int64())])
     >>> [reads_arrival(Aggregate("v", name, ("x",), pa.int64()), columns) for name in ("first", "max", "sum")]

@@ -81,7 +81,7 @@ def weighted_value(part: Part) -> pl.Expr:
 
 
 def _by_empty_phases(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
-    """Groups the float sums that run out of rows at the same phases: a mask of these phases, and the sums' names."""
+    """Groups the float sums that have no rows at the same phases: a mask of these phases, and the names of the sums."""
     empty = {count: sums[count].to_numpy() == 0 for count in dict.fromkeys(part.counted for part in floats)}
     groups: dict[bytes, tuple[np.ndarray, list[str]]] = {}
     for part in floats:
@@ -107,8 +107,8 @@ def _xor(values: pl.Series, begins: np.ndarray, ends: np.ndarray, stored: pl.Ser
 def _sequential_sums(
     phases: Phases, values: pl.DataFrame, at: np.ndarray, emptied: np.ndarray, stored: pl.DataFrame
 ) -> dict[str, pl.Series]:
-    """Float sums in the order of rows. A sum starts from the stored one, and again from 0 after a phase in which no
-    rows are left. A segment is the phases of a group from one such start to the next."""
+    """Float sums in the order of rows. A sum starts from the stored one, and again from 0 after a phase at which no
+    rows are left. A segment consists of a group's phases from one such start to the next."""
     opens = phases.leads | np.concatenate([[False], emptied[:-1]])[: phases.size]
     segment = (np.cumsum(opens) - 1)[at]
     first = np.concatenate([[True], segment[1:] != segment[:-1]])[: len(segment)]

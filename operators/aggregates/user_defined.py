@@ -1,6 +1,7 @@
-"""User-defined aggregates over groups: evaluated again over all rows of a group whenever it changes, or folded.
+"""User-defined aggregates over groups. They are evaluated again over all rows of a group whenever the group changes, or
+they are folded.
 
-Folding, which maintains the state of an aggregate under changes, is in `operators/grouping/group_fold.py`.
+Folding maintains the state of an aggregate under changes; it is in `operators/grouping/group_fold.py`.
 """
 
 from __future__ import annotations
@@ -78,9 +79,10 @@ def _by_group(definition: Definition, at: list[int], values: list[object], start
 
 
 def folded(aggregate: Aggregate, *, append_only: bool) -> Folded | None:
-    """The method that maintains a user-defined aggregate under changes; None if it has to be evaluated again over all
-    rows of a group. It needs a call without ORDER BY, a definition that returns values only in TERMINATE, which must
-    not change local tables, and either input without retractions or an EXPIRE that can undo any row."""
+    """The method that maintains a user-defined aggregate under changes; None if the aggregate has to be evaluated again
+    over all rows of a group. Folding needs three things: a call without ORDER BY; a definition that returns values only
+    in TERMINATE, and does not change local tables there; and input without retractions, or an EXPIRE that can undo any
+    row."""
     definition = aggregate.definition
     written = len(aggregate.order_by) - aggregate.arrivals
     if definition is None or written or not (append_only or definition.inverse):

@@ -23,8 +23,8 @@ class Winner:
     """At each phase, the `columns` of the group's first row by `order`, all NULL if the group has none.
 
     The argument `stored` has the winner of each group before the step. If nothing is retracted from a group, no other
-    row that its trace has before the step can win. If r rows are retracted, the best r + 1 rows are read from the
-    trace: at least one of them is left at any phase, so no row behind them can win.
+    row in its trace can win. If r rows are retracted, the best r + 1 rows are read from the trace: at least one of them
+    is left at any phase, so no row behind them can win.
     """
 
     order: tuple[SortKey, ...]

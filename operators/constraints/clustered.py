@@ -51,21 +51,21 @@ class Clustered:
 
     def step(self, delta: Delta, traces: tuple[Accumulators, HashSet, Accumulators], move: Move) -> Step:
         """The records that keep the promise, the others as faults."""
-        seen, over, counts = traces
-        checked = self._checked(delta.frame, seen, over)
+        seen, ended_hashes, counts = traces
+        checked = self._checked(delta.frame, seen, ended_hashes)
         kept, faults = split_faults(delta, checked.select(self._fault()).to_series(), report_deletions=True)
         counts, adherence = record_adherence(counts, _adherence(checked))
         live = forget_before(
             record_last_seen(seen, kept.frame.drop_nulls(self.column)), instant_before(move.end, self.within)
         )
-        return Step(kept, (live.seen, over.add(live.dropped), counts), faults, adherence)
+        return Step(kept, (live.seen, ended_hashes.add(live.dropped), counts), faults, adherence)
 
-    def _checked(self, records: pl.DataFrame, seen: Accumulators, over: HashSet) -> pl.DataFrame:
-        """The records' values with the distance from the value's previous record and whether the record is refused. If
-        a record comes too late, all later records of its value do too."""
+    def _checked(self, records: pl.DataFrame, seen: Accumulators, ended_hashes: HashSet) -> pl.DataFrame:
+        """For each record: its value, the distance from the previous record of the value, and whether it is refused.
+        After the first refused record of a value, all later ones are refused too."""
         values = records[self.column]
         last = last_seen(seen, values)
-        ended = over.has(_hashes(values)) & last.is_null().to_numpy()
+        ended = ended_hashes.has(_hashes(values)) & last.is_null().to_numpy()
         records_seen = records.select(self.column, FROM).with_columns(last)
         gap = pl.col(FROM) - pl.coalesce(pl.col(FROM).shift(1).over(self.column), LAST)
         late = (pl.col(_GAP) > self.within).fill_null(False).cast(pl.Int8).cum_max().over(self.column) > 0
@@ -73,9 +73,9 @@ class Clustered:
         return records_seen.with_columns(gap.alias(_GAP)).with_columns(refused.alias(_REFUSED))
 
     def _fault(self) -> pl.Expr:
-        what = f"violates {self.promise}: the value "
-        why = f" came more than {self.within} instants after its last valid record"
-        return pl.when(_REFUSED).then(pl.lit(what) + pl.col(self.column).cast(pl.String) + pl.lit(why))
+        violation = f"violates {self.promise}: the value "
+        reason = f" came more than {self.within} instants after its last valid record"
+        return pl.when(_REFUSED).then(pl.lit(violation) + pl.col(self.column).cast(pl.String) + pl.lit(reason))
 
 
 def _hashes(values: pl.Series) -> np.ndarray:

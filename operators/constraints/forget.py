@@ -1,4 +1,4 @@
-"""Forget: wraps an operator and drops from its state the rows that no later element can need."""
+"""Forget: wraps an operator, and drops rows from its state that no later element can need."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from operators.core.run import RowTest, Run
 
 
 class Sweep(NamedTuple):
-    """Drops from trace number `trace` the rows whose `column` is below the lowest value to come, which is sent by
-    input number `input`."""
+    """Drops from trace number `trace` the rows whose `column` is below the lowest value that can still come. Input
+    number `input` sends that value."""
 
     trace: int
     column: str
     input: int
 
     def unreachable(self, mark: Delta) -> RowTest:
-        """The rows to drop. The greatest mark of the input is used, because the lowest value only rises."""
+        """A test that selects the rows to drop. It uses the greatest mark, because the lowest value only rises."""
         low = cast(int, mark.frame[LOWER_BOUND].max())
         return lambda frame: (frame[self.column].to_physical().cast(pl.Int64) < low).fill_null(False)
 
 
 class Outlived(NamedTuple):
     """Drops from trace number `trace` the rows whose `column` has a value that cannot come again. Input number `input`
-    sends the values that still can; all values of the column have passed the operator that sends them."""
+    sends the values that can; its operator has seen all values of the column."""
 
     trace: int
     column: str
     input: int
 
     def unreachable(self, mark: Delta) -> RowTest:
-        """The rows to drop by the latest list of living values in the input."""
+        """A test that selects the rows whose value is not in the latest list of living values."""
         last = mark.frame.filter(pl.col(FROM) == pl.col(FROM).max())[VALUE]
         return lambda frame: (~frame[self.column].is_in(last.implode())).fill_null(False)
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Returns the output of `operator`. Its inputs are those of `operator`, followed by one or more outputs of `Lowest`
+    """Returns the output of `operator`. The inputs are those of `operator`, followed by one or more outputs of `Lowest`
     and `Living`.
 
-    It relies on the promise that no element at or after the frontier needs a row of a trace whose value is below the
-    lowest one or no longer alive; this holds for columns that are compared by equality or grouped by. Rows with a NULL
-    stay. A run is rewritten when a sample shows that at least half of it is to be dropped. A step therefore costs
-    O(log |state|) more, and the state is at most a few times the size of what is needed.
+    The planner must ensure that no element at or after the frontier needs a row whose value is below the lowest one or
+    no longer alive. This holds for columns that are compared by equality or grouped by. Rows with a NULL stay. A run is
+    rewritten when a sample shows that at least half of its rows can be dropped. A step therefore costs O(log |state|)
+    more, and the state is at most a few times as large as the rows that are needed.
 
     >>> from operators.relational.distinct import Distinct
     >>> from operators.core.operator import Move
@@ -76,9 +76,9 @@ class Forget:
         """The traces of the operator."""
         return cast(Operator, self.operator).traces()
 
-    def step(self, *given: Any) -> Step:
+    def step(self, *arguments: Any) -> Step:
         """The operator's step, after which unreachable rows are dropped from its state."""
-        *inputs, traces, move = given
+        *inputs, traces, move = arguments
         step: Step = self.operator.step(*inputs[: self.own], traces, move)
         after = list(step.traces)
         for sweep in self.sweeps:

@@ -18,11 +18,12 @@ VALUE = "__value"
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """At the end τ of some moves, the values that were seen in [τ - within, τ), and NULL, which is always alive.
+    """Outputs, at the end τ of some moves, the values that were seen in [τ - within, τ), and NULL, which is always
+    alive.
 
-    No other value seen before τ comes at or after it. The list is output whenever about half of the known values have
-    ended, which costs O(1) amortised for each record. The elements of an instant are the values alive at it; they are
-    never retracted. State: when each value was last seen.
+    The other values that were seen before τ do not come again. The list is output whenever about half of the known
+    values have ended, which costs O(1) amortised for each record. The elements that begin at an instant are all values
+    alive then; they are never retracted. State: when each value was last seen.
 
     >>> records = Delta.of([("+", {VALUE: a}, ts) for a, ts in ((1, 0), (2, 5), (2, 6))])
     >>> living = Living(within=3)
@@ -52,6 +53,6 @@ class Living:
 
 def _living_values(delta: Delta, seen: Accumulators, at: int) -> Delta:
     values = [run.frame.select(VALUE) for run in seen.runs]
-    every = pl.concat([*values, pl.DataFrame({VALUE: [None]}, schema={VALUE: delta.frame.schema[VALUE]})])
+    living = pl.concat([*values, pl.DataFrame({VALUE: [None]}, schema={VALUE: delta.frame.schema[VALUE]})])
     reserved = {FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
-    return Delta(every.unique().with_columns(pl.lit(value, pl.Int64).alias(name) for name, value in reserved.items()))
+    return Delta(living.unique().with_columns(pl.lit(value, pl.Int64).alias(name) for name, value in reserved.items()))

@@ -46,9 +46,9 @@ class Lowest:
         """For each term, the greatest mark by partition."""
         return tuple(Accumulators((_PARTITION,)) for _ in self.terms)
 
-    def step(self, *given: object) -> Step:
+    def step(self, *arguments: object) -> Step:
         """The lowest value, if it has risen. The arguments are the inputs, the traces and the move."""
-        *marks, traces, move = given
+        *marks, traces, move = arguments
         assert isinstance(move, Move) and isinstance(traces, tuple)
         deltas = [mark for mark in marks if isinstance(mark, Delta)]
         after = tuple(map(_raised, self.terms, deltas, traces))
@@ -68,14 +68,14 @@ def _raised(term: Term, marks: Delta, trace: Accumulators) -> Accumulators:
     if not fresh.height:
         return trace
     known = trace.lookup(fresh.select(_PARTITION).unique())
-    every = pl.concat([fresh, known.select(fresh.columns)]) if known.height else fresh
-    greatest = every.group_by(_PARTITION).agg(pl.col(LOWER_BOUND).max())
+    marks_so_far = pl.concat([fresh, known.select(fresh.columns)]) if known.height else fresh
+    greatest = marks_so_far.group_by(_PARTITION).agg(pl.col(LOWER_BOUND).max())
     return trace.upsert(greatest, pl.repeat(False, greatest.height, eager=True), 0)
 
 
 def _least(term: Term, trace: Accumulators) -> int | None:
-    every = pl.DataFrame({_PARTITION: range(term.partitions)}, schema={_PARTITION: pl.Int64})
-    greatest = trace.lookup(every)
+    partitions = pl.DataFrame({_PARTITION: range(term.partitions)}, schema={_PARTITION: pl.Int64})
+    greatest = trace.lookup(partitions)
     if greatest.height < term.partitions:
         return None
     least = greatest[LOWER_BOUND].min()

@@ -19,8 +19,8 @@ _GAP, _VALUE = "__gap", "__value"
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """Keeps a record with value v at instant t if another source has a record with v in [t - within, t]; at the same
-    instant the other source's record is taken first. NULL refers to nothing and is kept.
+    """Keeps a record with value v at instant t if another source has a record with v in [t - within, t], t included
+    whatever the order of arrival. A record with NULL refers to nothing and is kept.
 
     Both inputs are complete and sorted by instant; the second has only the referenced column. State: when each of its
     values was last seen, kept for `within` instants, and how well the promise was kept.

@@ -1,7 +1,8 @@
-"""The range of dates and timestamps: the years 1 to 9999, as in the SQL standard. 32 and 64 bits could hold more.
+"""The range of dates and timestamps: the years 1 to 9999, as in the SQL standard. Their integers could hold more.
 
-Every way into the system checks it (decoders, casts, arithmetic, windows, tables), so no value outside it is computed
-with, shown or written. RFC 3339 and Python's datetime, which clients and functions in Python use, have the same range.
+All code that creates such values checks the range (decoders, casts, arithmetic, windows, tables), so the system never
+computes with, shows or writes a value outside it. RFC 3339 and Python's datetime, which clients and functions in Python
+use, have the same range.
 """
 
 from __future__ import annotations

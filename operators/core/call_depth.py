@@ -1,5 +1,5 @@
-"""How deep calls may nest. The limits of statements bound the depth of trees; recursive functions over trees take
-several calls for each level."""
+"""The limit of nested calls. The limits of statements bound the depth of syntax trees; a recursive function over a tree
+makes several calls for each level."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 
 from operators.core.errors import DsmsError, UserError
 
-#: The most nested calls. A query of the deepest nesting that is allowed by default takes about half of them.
+#: The greatest number of nested calls. A query with the deepest nesting allowed by default needs about half of it.
 CALLS: Final = 6_000
 #: The size of the stack that a thread needs for CALLS nested calls that pass through functions written in C.
 STACK_BYTES: Final = 64 * 1024 * 1024
 
 
 def allow_deep_calls() -> None:
-    """Lets this process recurse through the deepest trees that statements may make. Never lowers the present limit.
+    """Lets this process recurse through the deepest trees that statements may have. Never lowers the current limit.
 
     >>> allow_deep_calls()
     >>> sys.getrecursionlimit() >= CALLS
@@ -28,7 +28,7 @@ def allow_deep_calls() -> None:
 
 
 def too_deep() -> UserError:
-    """The error in place of a RecursionError."""
+    """The error that replaces a RecursionError."""
     return UserError(
         "the statement is nested too deeply",
         hint='simplify it; the limits "statement_nesting" and "query_nesting" are too high for this process',

@@ -1,7 +1,7 @@
-"""Checked files: each block of a file has a checksum, so that data corrupted on disk is found before it is used.
+"""Checked files: each block of a file has a checksum, which detects corruption on disk before the data is used.
 
-The content comes first, so that it can be mapped into memory. The CRC-32 of each block, the size of the content, the
-CRC-32 of these, and a mark follow. CRC-32 detects every single-bit error, and all but one of 2³² other changes.
+The content comes first, because it is mapped into memory. The CRC-32 of each block, the size of the content, the CRC-32
+of these, and a mark follow. CRC-32 detects every single-bit error, and misses one of 2³² other changes on average.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class CheckedWriter:
         return len(view)
 
     def flush(self) -> None:
-        """Flushes the file below."""
+        """Flushes the underlying file."""
         self._file.flush()
 
     def close(self) -> None:

@@ -21,8 +21,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class PartitionClock:
-    """No later record has an instant below `frontier`, this project's exact watermark; `high` is the greatest instant
-    seen so far. `orders` has the `Ordering` of each column that is promised to arrive in order.
+    """Any later record with an instant below `frontier` (an exact watermark) is late; `high` is the greatest instant
+    seen so far. `orders` has the `Ordering` of each column for which the source promises an order.
 
     All three are functions of the partition's log up to a position and do not depend on how it is cut into batches.
 

@@ -23,7 +23,7 @@ class Broken(Exception):
 
 
 def decoded(body: bytes, kind: Any, form: Literal["json", "msgpack"] = "json") -> Any:
-    """The value that a document holds, of type `kind`. Raises Broken if it holds none.
+    """The value of type `kind` in a document. Raises Broken if the document is not such a value.
 
     >>> decoded(b"[1, 2]", tuple[int, int])
     (1, 2)
@@ -64,5 +64,5 @@ def natural_of(text: str) -> int:
 
 
 def _reason(error: Exception, body: bytes) -> str:
-    """The reason without the location in the document, so that all documents broken in the same way make one alarm."""
+    """The reason without the location in the document: all documents broken in the same way raise one alarm."""
     return _LOCATION.sub("", str(error)) if body else "empty"

@@ -114,7 +114,7 @@ class Delta:
         """
         listed = list(changes)
         rows = pl.DataFrame([dict(row) for _, row, _ in listed], schema=polars_schema(schema) if schema else None)
-        signs = pl.Series(WEIGHT, [1 if op == "+" else -1 for op, _, _ in listed], pl.Int64)
+        signs = pl.Series(WEIGHT, [1 if sign == "+" else -1 for sign, _, _ in listed], pl.Int64)
         instants = pl.Series(FROM, [ts for _, _, ts in listed], pl.Int64)
         orders = pl.Series(ORDER, range(len(listed)), pl.Int64)
         return Delta(rows.with_columns(instants, pl.lit(FOREVER, pl.Int64).alias(TO), signs, orders))
@@ -190,7 +190,7 @@ class Delta:
 
 
 def union_all(deltas: Sequence[Delta]) -> Delta:
-    """The sum of at least one delta, all of the same schema: multiplicities add at every τ.
+    """The sum of one or more deltas of the same schema: multiplicities add at every τ.
 
     >>> union_all([Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 6)])]).snapshot(6).height
     2

@@ -1,4 +1,4 @@
-"""Types that Arrow and Polars store as another type but that differ from it in schemas."""
+"""Types whose values Arrow and Polars store as those of another type; only schemas distinguish the two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 class DistinctType(pa.ExtensionType):
-    """A type whose values are stored as those of another: an extension type of Arrow, hashable by its name.
+    """A type whose values are stored as those of another type: an extension type of Arrow, but hashable.
 
     Frames hold the stored values; only schemas distinguish the types.
 

@@ -64,8 +64,8 @@ def frame_from_ipc(blob: bytes) -> pl.DataFrame:
 
 
 def untrusted_frame(blob: bytes) -> pl.DataFrame:
-    """The frame in untrusted bytes. Raises Broken if there is none. Arrow checks all of the bytes first, which takes
-    about as long as reading them; Polars alone might panic."""
+    """The frame in untrusted bytes. Raises Broken if they are not a valid stream. Arrow checks all of the bytes first,
+    which takes about as long as reading them; Polars alone might panic."""
     try:
         table = pa.ipc.open_stream(blob).read_all()
         table.validate(full=True)
@@ -77,7 +77,7 @@ def untrusted_frame(blob: bytes) -> pl.DataFrame:
 
 
 def frame_or_broken(blob: bytes) -> pl.DataFrame:
-    """The frame in bytes that only our own writers can have written. Raises Broken if there is none."""
+    """The frame in bytes that only our own writers can have written. Raises Broken if they are not a valid stream."""
     try:
         return frame_from_ipc(blob)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:

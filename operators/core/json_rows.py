@@ -28,7 +28,7 @@ def _with_text(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     if isinstance(dtype, pl.List) and _has_bytes(dtype):
         return value.list.eval(_with_text(pl.element(), _inner(dtype)))
     if isinstance(dtype, pl.Struct) and _has_bytes(dtype):
-        parts = [_with_text(value.struct.field(part.name), _of(part)).alias(part.name) for part in dtype.fields]
+        parts = [_with_text(value.struct.field(part.name), _dtype(part)).alias(part.name) for part in dtype.fields]
         return pl.when(value.is_not_null()).then(pl.struct(parts))
     return value
 
@@ -37,7 +37,7 @@ def _has_bytes(dtype: pl.DataType) -> bool:
     if isinstance(dtype, pl.List):
         return _has_bytes(_inner(dtype))
     if isinstance(dtype, pl.Struct):
-        return any(_has_bytes(_of(part)) for part in dtype.fields)
+        return any(_has_bytes(_dtype(part)) for part in dtype.fields)
     return isinstance(dtype, pl.Binary)
 
 
@@ -47,6 +47,6 @@ def _inner(dtype: pl.List) -> pl.DataType:
     return inner
 
 
-def _of(part: pl.Field) -> pl.DataType:
+def _dtype(part: pl.Field) -> pl.DataType:
     assert isinstance(part.dtype, pl.DataType)
     return part.dtype

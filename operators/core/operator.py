@@ -18,8 +18,8 @@ from operators.core.delta import FROM, ORDER, WEIGHT, Delta
 from operators.core.json_rows import json_rows
 from operators.core.run import Arrangement, Run
 
-#: The column with the number of the query that a row is for, in the plan of a family: queries that differ only in
-#: constants and run as one plan. Other plans do not have it.
+#: In the plan of a family (queries that differ only in constants and run as one plan): the number of the query that a
+#: row belongs to. Other plans do not have this column.
 MEMBER = "__member"
 #: The member column of the right side of a join, if both sides have one.
 RIGHT_MEMBER = "__right_member"
@@ -88,8 +88,8 @@ class Operator(Protocol):
 
 @runtime_checkable
 class Prunable(Protocol):
-    """A stateless operator through which columns can be pruned. An input column that is neither `wanted` in the output
-    nor read may be missing: then the output lacks it too and is the same otherwise. Other operators read all columns.
+    """A stateless operator that does not need all input columns. An input column that is neither `wanted` in the output
+    nor read may be missing; the output then lacks it and is otherwise the same. Other operators read all columns.
     """
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

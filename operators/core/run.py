@@ -18,9 +18,9 @@ HASH = "__hash"
 Arrangement = Literal["key", "time"]
 #: Tests each row of a frame.
 RowTest = Callable[[pl.DataFrame], pl.Series]
-#: The most elements of a hash that are counted by linear probing; after that, a binary search is used.
+#: The elements of a hash are counted by linear probing up to this number, and then by binary search.
 _NEIGHBOURS = 3
-#: The number of rows in the sample that estimates how much of a run is dead.
+#: The number of rows in the sample that estimates which part of a run a `RowTest` selects.
 _SAMPLE_SIZE = 64
 
 
@@ -106,7 +106,7 @@ class Run:
         return Run(self.frame.filter(~dead(self.frame)), self.arrangement, merging=self.merging)
 
     def part(self, low: int, high: int) -> Run:
-        """The elements [low, high), without a copy. The part has the run's name if only first elements are missing."""
+        """The elements [low, high), without a copy. It keeps the run's name if it lacks only leading elements."""
         if (low, high) == (0, self.height):
             return self
         named = self.name if high == self.height else None

@@ -1,4 +1,5 @@
-"""A mark for new fields of operators. State is stored under names derived from operators, which must not change."""
+"""A mark for fields that were added to operators later. The name of stored state derives from the fields of its
+operator and must stay the same."""
 
 from __future__ import annotations
 

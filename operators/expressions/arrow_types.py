@@ -15,7 +15,7 @@ _POLARS: dict[pa.DataType, pl.DataType] = {pa.null(): pl.Null(), **{type_.arrow:
 
 
 def polars_type(type_: pa.DataType) -> pl.DataType:
-    """Returns the Polars type with exactly the values of an Arrow type. Raises TypeError if there is none.
+    """Returns the Polars type with exactly the values of an Arrow type. Raises TypeError if no such type exists.
 
     >>> polars_type(pa.list_(pa.decimal128(9, 2)))
     List(Decimal(precision=9, scale=2))
@@ -73,7 +73,7 @@ def as_decimal(type_: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Returns the smallest type that all the types widen to without a cast, or None when there is none.
+    """Returns the smallest type to which all the types widen without a cast; None if no such type exists.
 
     >>> common_type([pa.int32(), pa.null(), pa.int64()])
     DataType(int64)

@@ -19,8 +19,8 @@ def column(field: "pa.Field[Any]") -> Column:
 
 
 def call(name: str, *arguments: Expression) -> Call:
-    """Returns the call with its type, its arguments widened to the types that the function takes. Raises UserError if
-    there is no such function or it does not take the arguments.
+    """Returns the call with its type; its arguments are widened to the types that the function takes. Raises UserError
+    if the function does not exist or does not take the arguments.
 
     >>> call("add", Column("x", pa.int32()), Column("y", pa.int64())).type
     DataType(int64)
@@ -42,8 +42,8 @@ def call(name: str, *arguments: Expression) -> Call:
 
 
 def _attempted(name: str, arguments: tuple[Expression, ...]) -> str:
-    """Returns the text of a call whose arguments the function does not take. A function that represents an operator,
-    such as `is_null()`, may have been called with a number of arguments for which the operator has no notation."""
+    """Returns the text of a call with wrong arguments, for a message. If their number is wrong, the notation of an
+    operator, such as that of `is_null()`, cannot show them; then the text is a function call."""
     try:
         return to_sql(Call(name, arguments, pa.null()))
     except (IndexError, ValueError, AssertionError):

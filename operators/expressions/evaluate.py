@@ -158,8 +158,8 @@ def _bounded(frame: pl.DataFrame, expressions: Expressions, longest: int, comput
 
 
 def _with_faults(frame: pl.DataFrame, expressions: Expressions, longest: int) -> Evaluated:
-    """As `evaluate`, where rows may be too large: computes each call whose value may be larger than its arguments
-    before the expression around it, as one column for its value and one for its fault."""
+    """As `evaluate`, for frames with rows that may be too large. Computes each call whose value may be larger than its
+    arguments before the expression around it, as one column for its value and one for its fault."""
     frame = _read_columns(frame, frozenset().union(*map(columns, expressions.values())))
     known: dict[Expression, Compiled] = {}
 
@@ -217,8 +217,8 @@ def _programmed(frame: pl.DataFrame, expressions: Expressions, compiled: Mapping
 def _with_defined(
     frame: pl.DataFrame, expressions: Mapping[str, Expression], longest: int
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """As `evaluate`, for expressions that call user-defined functions. Computes these calls first, each once, the
-    innermost before the others. Where an argument has no value, the function gets NULL, and the row is in fault."""
+    """As `evaluate`, for expressions that call user-defined functions. Computes the innermost of these calls first,
+    each once. Where an argument is in fault, the function gets NULL, and the row is in fault."""
     inner = {node: None for expression in expressions.values() for node in _innermost(expression)}
     computed: dict[Expression, Column] = {}
     faults: list[pl.Series] = []
@@ -263,7 +263,8 @@ def _renamed(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> pl.D
 
 
 def _read_columns(frame: pl.DataFrame, read: frozenset[str]) -> pl.DataFrame:
-    """Returns the columns that are read, or the first column if none is read. Rebuilding the frame materialises columns
-    that Polars holds as a single repeated value: a literal compared with such a column would have a single row."""
+    """Returns the columns that are read, or the first column if no column is read. Rebuilding the frame materialises
+    columns that Polars holds as a single repeated value: comparing such a column with a literal would return one
+    row."""
     kept = [name for name in frame.columns if name in read] or frame.columns[:1]
     return pl.DataFrame([frame[name] for name in kept]) if kept else frame

@@ -1,4 +1,4 @@
-"""The parts of a function of the catalogue: a typing rule, and an evaluation with Polars that never raises."""
+"""The interface of functions: each has a typing rule, and an evaluation with Polars that never raises."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,10 @@
-"""The upper bound of the cost of a search for a pattern, so that no row occupies an executor for seconds.
+"""An upper bound of the cost of a search for a pattern. Costly searches are refused, because one row must not occupy an
+executor for seconds.
 
 The search is linear in the text. Where a pattern can match in several ways, each byte may cost a step for each position
-of the pattern. A class of Unicode characters, such as `\\w`, has several positions. Literal characters ("signs") have
-none, unless they are optional or case is ignored; of the literal characters of alternatives, only those of the longest
-one are counted.
+(state of the automaton) of the pattern. A class of Unicode characters, such as `\\w`, has several positions. Literal
+characters ("signs") have no position, unless they are optional, in alternatives, or case is ignored; of alternatives,
+only the literal characters of the longest one are counted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-#: The most steps for a text, about a second.
+#: The limit of the steps for a text, about a second.
 MOST_STEPS: Final = 50_000_000
 #: A search with this many positions takes at most `MOST_STEPS`, even in a text of the largest size.
 FEW_POSITIONS: Final = 50
@@ -58,7 +59,7 @@ class _Group:
 
 @lru_cache(maxsize=4096)
 def nfa_positions(pattern: str) -> int:
-    r"""Returns at how many positions a search for a regular expression may be at once, with repetitions written out.
+    r"""Returns at how many positions a search for a regular expression may be at once. Repetitions are expanded.
 
     >>> nfa_positions("plain text"), nfa_positions("a.c"), nfa_positions(r"(\w{3}x){10}"), nfa_positions("[a-z]{100}")
     (0, 1, 120, 100)

@@ -1,5 +1,5 @@
-"""Estimates how large the values of functions would be before they are computed, and what searches for patterns would
-cost, in the same unit.
+"""Estimates the sizes of the values of functions before they are computed, and the costs of searches for patterns, in
+the same unit.
 
 The size of a text is its number of bytes; the size of an array is 8 bytes for each element and the sizes of its texts.
 Functions that are not in `GROWTH` return values of a fixed size, one of their arguments, or a text at most a few times
@@ -28,7 +28,7 @@ from operators.expressions.tree import Call, Expression, Literal
 LONGEST = 1_000_000
 #: The largest constant that planning computes, in bytes; the process that plans also serves other users.
 LONGEST_CONSTANT = 10_000
-#: The most bytes that one call computes at once; a frame with more is evaluated in pieces.
+#: The limit of the bytes that one call computes at once; a frame with more is evaluated in pieces.
 MOST_AT_ONCE = 32_000_000
 #: The most bytes of a number, a time or a similar value as text.
 _SHORT = 48
@@ -75,8 +75,8 @@ def size(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
     return pl.when(value.is_not_null()).then(ELEMENT).otherwise(0).cast(pl.Int64)
 
 
-def _sizes(values: pl.Series, of: Expression) -> pl.Series:
-    return pl.DataFrame({"value": values}).select(size(pl.col("value"), of.type)).to_series()
+def _sizes(values: pl.Series, argument: Expression) -> pl.Series:
+    return pl.DataFrame({"value": values}).select(size(pl.col("value"), argument.type)).to_series()
 
 
 def _total(sizes: Sequence[pl.Series]) -> pl.Series:
@@ -148,7 +148,7 @@ def _replaced(call: Call, values: Sizes) -> pl.Series:
 
 
 def _grown(text: pl.Series, by: pl.Series) -> pl.Series:
-    """Returns the sizes of texts that become longer, and 0 for others, which are not bounded here."""
+    """Returns the sizes of texts that become longer, and 0 for the others, which need no bound."""
     return (text + by) * (by > 0).cast(pl.Int64)
 
 
@@ -190,8 +190,8 @@ def _is_longer_in_json(type_: pa.DataType) -> bool:
 
 
 def _added_by_json(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
-    """Returns by how much the JSON of each value may exceed twice its size: control characters take six bytes, and each
-    struct has the names of its fields, and a value for each NULL.
+    """Returns by how many bytes the JSON of each value may exceed twice its size: control characters take six bytes,
+    and each struct has the names of its fields, and a `null` for each NULL.
 
     >>> strings = pl.DataFrame({"a": ["plain", "\\x01\\n", None]})
     >>> strings.select(_added_by_json(pl.col("a"), pa.string()))["a"].to_list()
@@ -293,7 +293,7 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
     return Compiled(value if faulty is None else pl.when(faulty.is_null()).then(value), fault)
 
 
-def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Series]], pl.Series]:
+def _guard(call: Call, value: pl.Expr, longest: int) -> Callable[[Sequence[pl.Series]], pl.Series]:
     """Returns a function that checks the sizes of a call's values, then evaluates an expression over its arguments, as
     columns named by their positions."""
 
@@ -303,7 +303,7 @@ def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Serie
             raise RowTooLarge
         _check_frame(sizes, height)
         columns = [_spread(each, height).alias(str(at)) for at, each in enumerate(values)]
-        return _spread(pl.DataFrame(columns).select(of).to_series(), height)
+        return _spread(pl.DataFrame(columns).select(value).to_series(), height)
 
     return made
 
@@ -352,5 +352,5 @@ def _problem(call: Call, longest: int) -> str:
         return long + costly
     if call.function == "regexp_replace":
         return f"text longer than {longest} bytes, or {costly},"
-    what = "text" if pa.types.is_string(result) else "array" if pa.types.is_list(result) else "value"
-    return f"{what} longer than {longest} bytes"
+    kind = "text" if pa.types.is_string(result) else "array" if pa.types.is_list(result) else "value"
+    return f"{kind} longer than {longest} bytes"

@@ -31,8 +31,8 @@ class GroupBy:
     A group is the rows that agree in `keys`, NULLs being equal; without keys all rows are a single group, which exists
     at every instant, even when it is empty. `schema` has the keys and the arguments. A step costs O(|Δ| log |state|)
     for linear aggregates and for aggregates of the best row of a group. For holistic ones it costs the size of each
-    changed group at each of its changes. A group whose exact sum is out of range has no result row while that lasts; it
-    is reported as a fault when that begins.
+    changed group at each of its changes. While an exact sum of a group is out of range, the group has no result row;
+    the fault is reported when this begins.
 
     `bound` names a key column: a group with `bound ≤ frontier` never changes again and is dropped from the state.
     `append_only` promises that no row is ever retracted: then only the best row of each aggregate is kept.
@@ -52,8 +52,8 @@ class GroupBy:
 
     @property
     def operator_version(self) -> int:
-        """1; plus 1 if aggregates with different filters share the state of distinct values, which each kept for itself
-        in earlier releases; plus twice the version of the running sums."""
+        """1; plus 1 if aggregates with different filters share the state of distinct values, as they did not in earlier
+        releases; plus twice the version of the running sums."""
         plan = _plan(self)
         together = any(len(source.filters) > 1 for source in plan.sources if source.distinct)
         return 1 + int(together) + 2 * plan.parts_version

@@ -1,4 +1,4 @@
-"""GroupFold: a user-defined aggregate whose state is updated by the rows that come to a group and leave it."""
+"""GroupFold: a user-defined aggregate whose state is updated by the rows that enter and leave a group."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from operators.user_aggregates.generate import COME, END, LEAVE
 class GroupFold:
     """Aggregate number `number`: in each phase (from one change of a group to its next), the result of TERMINATE.
 
-    Within a phase, rows leave before others come, both in the given order. A group without rows has no value, and
-    starts over with its next row. State: the values of single-row tables with the numbers of rows that came and left,
-    and a trace for each other table. A step costs O(|Δ|) calls, and reads the tables of the groups that change.
+    Within a phase, rows leave before others enter, each sorted by `order`. A group without rows has no value, and its
+    state starts over with its next row. State: the values of single-row tables with the numbers of rows that entered
+    and left, and a trace for each other table. A step costs O(|Δ|) calls, and reads the tables of the groups that
+    change.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""GroupPlan: how a group-by is computed: the rows that its aggregates read, and the state that they share."""
+"""GroupPlan: the plan of a group-by: which rows its aggregates read, and which state they share."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ Zero = tuple[pl.DataType, int | None]
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate with its number, its method and the use of that, and the number of the source that it reads."""
+    """An aggregate with its number, its method, its arguments (`use`), and the number of the source that it reads."""
 
     number: int
     aggregate: Aggregate
@@ -167,9 +167,9 @@ class GroupSource:
     def run(
         self, phases: Phases, stored: pl.DataFrame, states: tuple[State, ...], frontier: int, entries: Entries
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
-        """Returns the accumulator columns at every phase, except sums over rows that are not distinct, which the plan
-        computes, and the states after the step. The first of the sources that share distinct values adds the changes of
-        these to `entries`, for the others."""
+        """Returns the accumulator columns at every phase, and the states after the step. The columns do not include
+        sums over rows that are not distinct, which the plan computes. The first of the sources that share distinct
+        values adds the changes of these values to `entries`, for the others."""
         if self.distinct is None and not (self.best or self.holistic or self.folds):
             return {}, ()
         remaining = list(states)

@@ -1,4 +1,4 @@
-"""As-of join: pairs each row of A at τ with B's row of the same key that is nearest before it in time, or after it."""
+"""As-of join: pairs each row of A with the row of B that has the same key and the nearest earlier (or later) time."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class AsofJoin:
     which `a.time comparison b.time` is TRUE. A row without such a partner is dropped or, if `outer`, padded with NULLs.
 
     At any instant B has at most one row of a key and time. Input and output are changes: elements without an end. NULL
-    keys and times have no partner. A change of b reads only the rows of A between b and its neighbour, so that a step
-    costs O((|Δ| log |Δ| + effect) log |state|). An output element has the order of the change of a or b that causes it,
-    the greater one if both begin at the same instant. State: both sides by key and time. `bound` is a key column of A,
-    of integers or times, with the promise that no row of a key with `bound ≤ frontier` enters or leaves either side
-    any more: such rows are dropped from the state.
+    keys and times have no partner. A change of b reads only the rows of A between b and its neighbour, so a step costs
+    O((|Δ| log |Δ| + effect) log |state|). An output element has the order of the change of a or b that causes it, the
+    greater one if both begin at the same instant. State: both sides by key and time. `bound` is a key column of A, of
+    integers or times: the planner promises that rows with `bound ≤ frontier` no longer enter or leave either side. Such
+    rows are dropped from the state.
 
     >>> join = AsofJoin(("k",), ("l",), "t", "u")
     >>> trades = Delta.of([("+", {"k": "x", "t": 5}, 5), ("+", {"k": "x", "t": 9}, 9)])

@@ -18,9 +18,9 @@ from operators.state.trace import Trace
 @dataclass(frozen=True, slots=True)
 class BandJoin(Join):
     """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side. For floats the band is slightly wider, and a filter
-    above the join drops the pairs outside.
+    after the join drops the pairs outside.
 
-    Both sides are sorted by that column within each key, so that only pairs in the band are read. Rows with NULL in the
+    Both sides are sorted by that column within each key, so only pairs in the band are read. Rows with NULL in the
     column have no partner.
 
     >>> from operators.core.operator import Move

@@ -21,9 +21,10 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoin(Join):
-    """A ⋈ B where, by `low`, a column of A is at least a column of B and, by `high`, a column of A is at most another
-    column of B: `a.x BETWEEN b.begins AND b.ends`, or `a.begins <= b.ends AND a.ends >= b.begins`. For floats the
-    bounds are slightly wider, and a filter above the join drops the pairs outside.
+    """A ⋈ B with two comparisons: `low` says that a column of A is at least a column of B, `high` that a column of A is
+    at most another column of B. Examples: `a.x BETWEEN b.begins AND b.ends`, or
+    `a.begins <= b.ends AND a.ends >= b.begins`. For floats the bounds are slightly wider, and a filter after the join
+    drops the pairs outside.
 
     Within each key both sides are sorted by the column of `low`, and each row has the furthest value so far of the
     column of `high`. So a search for the intervals that contain a point skips all rows before the first one that

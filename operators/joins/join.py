@@ -1,4 +1,4 @@
-"""Join: A ⋈ B at τ is the pairs of a row of A at τ and a row of B at τ whose keys are equal."""
+"""Join: A ⋈ B at τ holds the pairs of a row of A at τ and a row of B at τ whose keys are equal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Join:
     A row has the columns of the left side, then those of the right; names are disjoint, and the key columns of both
     sides have the same types. NULL keys have no partner unless `nulls_equal`. Without keys it is the cross product. An
     output element has the order of the newer of its two elements, or the greater order if both start at the same
-    instant. `left_bound` is a column of the left side, of integers or times, with the promise that rows with
+    instant. `left_bound` is a column of the left side, of integers or times: the planner promises that rows with
     `bound ≤ frontier` get no further partner and neither enter nor leave. Such rows are dropped from the state, as are
     elements that ended. `right_bound` is the same for the right side. A bound on a key column also applies to the equal
     key column of the other side.
@@ -173,8 +173,8 @@ def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Indexe
         return at_left, at_right
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    hashes, which = left.distinct
-    low, counts = (column[which] for column in right.matches(hashes))
+    hashes, hash_of = left.distinct
+    low, counts = (column[hash_of] for column in right.matches(hashes))
     if counts.sum() > most:
         return candidates_of_step(left, right)
     # Left element i pairs with the right elements low[i], low[i] + 1, …: low [4, 0] and counts [2, 1] give

@@ -1,4 +1,4 @@
-"""PartnerChanges: the changes of B in an as-of join, each with the range of points of A whose partner it may change."""
+"""PartnerChanges: the changes of B in an as-of join, each with the range of rows of A that may change partner by it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ROW, _UNTIL = "__row", "__until"
 
 @dataclass(frozen=True)
 class PartnerChanges:
-    """A partner change is a pair (key, point) of B with an instant at which its row changes, and the key's state from
-    then on.
+    """A partner change is a (key, point) of B with an instant at which the row at this point changes, and the number of
+    the key's state from then on (see `KeyStates`).
 
     It concerns the rows of A with that key and a point from `point` to `last`: up to the next row of B that is present
     before or after the instant. `read_until` is the point before the next row of B that is present during the whole

@@ -1,9 +1,9 @@
 """Spans: the elements of one step, each with the retraction in the same step that ends it.
 
 A row that changes repeatedly has many versions in a step; each ends where the next one begins. Rows of a window end
-without a retraction. Pairing all elements of a key on both sides would form the product of their numbers, and nearly
-all of these pairs cancel or are never valid. Spans form a pair only where one span begins while the other is present,
-and its retraction where the first of the two is retracted.
+without a retraction. Pairing all n elements of a key on one side with all m on the other would form n·m pairs, and
+nearly all of them cancel or are never valid. Spans form a pair only where one span begins while the other is present,
+and the pair's retraction where the first of the two is retracted.
 """
 
 from __future__ import annotations

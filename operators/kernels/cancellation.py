@@ -12,7 +12,7 @@ from operators.core.delta import ORDER, WEIGHT
 from operators.kernels.points import expand_ranges
 
 Places = np.ndarray
-#: The most pairs compared per row. There would be more if few keys have many rows: then nothing is compared.
+#: The limit of pairs compared per row. If few keys have many rows there would be more; then nothing is compared.
 MOST_PAIRS_PER_ROW = 8
 #: How many pairs are compared at a time, to bound memory.
 PAIRS_AT_ONCE = 1 << 22
@@ -40,8 +40,8 @@ def cancel_retractions(
 
 
 def merged_places(hashes: Sequence[np.ndarray]) -> tuple[Places, np.ndarray]:
-    """The indexes that sort the concatenation of sorted columns, and the sorted values. Of equal values, that of the
-    first column comes first."""
+    """The indexes that sort the concatenation of sorted columns, and the sorted values. Equal values stay in the order
+    of their columns."""
     together = np.concatenate(hashes)
     order = np.argsort(together, kind="stable")
     return order, together[order]
@@ -49,7 +49,7 @@ def merged_places(hashes: Sequence[np.ndarray]) -> tuple[Places, np.ndarray]:
 
 def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, Places]] | None:
     """All pairs of a chosen index and another index with the same hash, in parts of bounded size; None if there are too
-    many. They are indexes of the ascending `hashes`."""
+    many pairs. All are indexes into the ascending `hashes`."""
     opens = np.ones(len(hashes), np.bool_)
     opens[1:] = hashes[1:] != hashes[:-1]
     starts = np.append(np.flatnonzero(opens), len(hashes))
@@ -66,9 +66,9 @@ def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, P
 
 
 def _pairs(chosen: Places, begin: Places, counts: np.ndarray) -> tuple[Places, Places]:
-    which, places = expand_ranges(begin, counts)
-    others = chosen[which] != places
-    return chosen[which[others]], places[others]
+    pair_of, places = expand_ranges(begin, counts)
+    others = chosen[pair_of] != places
+    return chosen[pair_of[others]], places[others]
 
 
 def _equal(frame: pl.DataFrame, first: Places, second: Places, keys: Sequence[str]) -> tuple[Places, Places]:
@@ -97,8 +97,8 @@ def same_values(column: pl.Series, first: Places, second: Places) -> np.ndarray:
 
 
 def _summed(frame: pl.DataFrame, order: Places, taken: Places, given: Places) -> pl.DataFrame:
-    """The rows in `order`, with equal rows replaced by their sum at the least index of them. The pairs consist of every
-    negative row with all rows that equal it, so taking the minimum twice finds the least index."""
+    """The rows in `order`, where equal rows are replaced by one row with their sum at their least index. The pairs join
+    every negative row with all rows that equal it, so taking the minimum twice finds the least index."""
     leader = np.arange(frame.height)
     np.minimum.at(leader, taken, given)
     leader[given] = leader[taken]

@@ -1,4 +1,4 @@
-"""Replaces -0.0 by 0.0: the two are equal, and results only show 0.0."""
+"""Replaces -0.0 by 0.0: the two are equal, and results show only 0.0."""
 
 from __future__ import annotations
 

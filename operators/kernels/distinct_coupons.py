@@ -1,9 +1,9 @@
 """Estimates the number of distinct values from the number of their coupons: a sketch that hardly grows with the values.
 
-The hash of a value gives it one of m registers and a level, which is k with probability 2^-k. Its coupon is the pair
-(register, level). This is probabilistic counting (Flajolet, Martin 1985). The estimate uses only the number of distinct
-coupons: this is ICON (Lang, "Back to the future: an even more nearly optimal cardinality estimation algorithm", 2017),
-whose standard error is ln 2 / √m. That number is a COUNT(DISTINCT coupon), so rows that leave are handled as well.
+The hash of a value determines one of m registers and a level, which is k with probability 2^-k. The coupon of the value
+is the pair (register, level), as in probabilistic counting (Flajolet, Martin 1985). The estimate, ICON (Lang, "Back to
+the future: an even more nearly optimal cardinality estimation algorithm", 2017), uses only the number of distinct
+coupons; its standard error is ln 2 / √m. COUNT(DISTINCT coupon) is that number, and it handles retractions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STEPS, _MOST = 64, 45
 
 
 def registers(error: float) -> int:
-    """The number of registers with which 95 of 100 estimates are within a relative error, or off by one.
+    """The number of registers with which 95 of 100 estimates are within the relative `error`, or off by one.
 
     >>> registers(0.05), registers(0.01)
     (739, 18458)
@@ -83,7 +83,7 @@ def coupons_of(columns: Sequence[pl.Series], count: int) -> np.ndarray:
 
 def numbers_of(values: pl.Series) -> np.ndarray:
     """A 64-bit number for each value, the same in every process and version: the bits of an integer, a time or a float
-    (0.0 and -0.0 have the same), a hash of text or bytes. Nested values are not supported."""
+    (-0.0 counts as 0.0), or a hash of text or bytes. Nested values are not supported."""
     if values.dtype.is_float():
         zeroed = values.to_frame("value").select(canonical_zero(pl.col("value").cast(pl.Float64)))["value"]
         filled = zeroed.fill_null(0.0).to_numpy()

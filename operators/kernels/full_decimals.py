@@ -1,5 +1,5 @@
-"""Rounds numbers to fewer decimal places, also decimals of 38 digits, for which Polars raises an error if rounding adds
-a digit before the point."""
+"""Rounds numbers to fewer decimal places. Includes decimals of 38 digits, for which Polars raises an error if rounding
+adds a digit before the point."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import polars as pl
 
 #: The directions of rounding: to nearest with half away from zero, down, up, towards zero.
 _DIRECTIONS = {"half": ROUND_HALF_UP, "floor": ROUND_FLOOR, "ceil": ROUND_CEILING, "trunc": ROUND_DOWN}
-#: The most digits that a decimal has.
+#: The greatest number of digits of a decimal.
 _MOST = 38
 #: The precision for intermediate results: more digits than the sum of two decimals has.
 _WIDE = 80
 
 
 def rounded(value: pl.Expr, precision: int, places: int, direction: str, target: pl.DataType) -> pl.Expr:
-    """Rounds decimals of a precision to `places` after the point, as `target`; NULL if the result does not fit it.
+    """Rounds decimals with `precision` digits to `places` after the point; the result has the type `target`, and is
+    NULL where it does not fit.
 
     >>> full = pl.Series([Decimal("9" * 37 + ".5"), Decimal("-1.5"), None], dtype=pl.Decimal(38, 1))
     >>> pl.select(rounded(pl.lit(full), 38, 0, "half", pl.Decimal(38, 0))).to_series().to_list()

@@ -1,5 +1,5 @@
-"""Rounds numbers to the values of buckets, within a relative error, for percentiles. The buckets form a histogram and
-are wider for greater values (Masson, Rim, Lee: "DDSketch", VLDB 2019)."""
+"""Rounds numbers to one value for each bucket of a histogram, within a relative error, for approximate percentiles. The
+buckets are wider for greater values (Masson, Rim, Lee: "DDSketch", VLDB 2019)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def near_integers(values: np.ndarray, error: float) -> np.ndarray:
 
 
 def buckets(error: float, decades: float, *, whole: bool = False) -> int:
-    """How many buckets positive numbers over a range of `decades` powers of ten have; `whole`: for `near_integers`.
+    """The number of buckets that cover `decades` powers of ten of positive numbers; `whole`: for `near_integers`.
 
     >>> buckets(0.01, 6), buckets(0.01, 6, whole=True)
     (691, 1382)

@@ -29,7 +29,7 @@ class Phases:
     rows: pl.DataFrame
     #: A row for each group: the key columns, and the columns that depend on them.
     groups: pl.DataFrame
-    #: For each phase its group, its instant and the greatest order of its changes.
+    #: For each phase: its group, its instant and the greatest order of its changes.
     group: np.ndarray
     instant: np.ndarray
     order: np.ndarray
@@ -37,7 +37,7 @@ class Phases:
     @staticmethod
     def of(frame: pl.DataFrame, keys: Sequence[str], also: Sequence[str] = ()) -> Phases:
         """The phases of a frame of elements grouped by `keys`. Rows with the same instant and order are sorted by their
-        values, so that the result does not depend on the order of rows in the frame.
+        values, so the result does not depend on the order of rows in the frame.
 
         `also` are columns that depend on the keys; they are kept with the keys in `groups`.
         """
@@ -65,7 +65,7 @@ class Phases:
 
     @property
     def members(self) -> int:
-        """How many groups change."""
+        """The number of groups that change."""
         return len(self.first)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Reproducible pseudo-random numbers in [0, 1): the number of an element depends only on the element."""
+"""Reproducible pseudo-random numbers: the number for an element depends only on the element."""
 
 from __future__ import annotations
 

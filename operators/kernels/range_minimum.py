@@ -10,8 +10,8 @@ _NONE = np.iinfo(np.int64).max
 def best_of_ranges(starts: np.ndarray, ends: np.ndarray, ranks: np.ndarray, size: int) -> np.ndarray:
     """For each position p < size, the least rank among the ranges with `start ≤ p < end`; -1 where there is none.
 
-    A range is covered by two blocks whose length is a power of two; they may overlap because a minimum is idempotent.
-    From the longest on, all blocks of a length are halved at once, so the work is O(ranges + size log longest).
+    Two blocks whose length is a power of two cover a range; they may overlap because a minimum is idempotent. All
+    blocks of one length are halved at once, the longest first, so the work is O(ranges + size log longest).
 
     >>> best_of_ranges(np.array([0, 1]), np.array([3, 2]), np.array([5, 4]), 4).tolist()
     [5, 4, 5, -1]

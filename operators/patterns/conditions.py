@@ -20,8 +20,8 @@ Context = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Condition:
-    """A variable matches the rows for which `expression` is TRUE, over the row's columns and the navigations (values of
-    other rows). Navigations within the match treat the row itself as a row of the variable."""
+    """A variable matches the rows for which `expression` is TRUE. The expression reads the row's columns and the
+    navigations (values of other rows). Navigations within the match count the row itself as a row of the variable."""
 
     variable: str
     expression: Expression
@@ -29,7 +29,7 @@ class Condition:
 
     @property
     def local(self) -> bool:
-        """Whether it reads only the row and its neighbours in the partition."""
+        """Whether the condition reads only the row and its neighbours in the partition."""
         return all(navigation.neighbour for navigation in self.navigations)
 
 
@@ -70,8 +70,8 @@ class Conditions:
             self._local[condition.variable] = dict(zip(wanted, truth, strict=True))
 
     def over(self, present: Sequence[int]) -> Holds:
-        """A test of whether a variable can match a row, given the numbers of the present rows. Their contexts must be
-        prepared."""
+        """Returns a function that tests whether a variable can match a row, given the numbers of the present rows. The
+        contexts of these rows must have been prepared."""
         others = {each.variable: each for each in self.conditions if not each.local}
 
         def holds(variable: str, at: int, start: int, path: Path) -> bool:
@@ -101,20 +101,20 @@ class Conditions:
         return times
 
     def _holds(self, condition: Condition, present: Sequence[int], at: int, start: int, path: Path) -> bool:
-        """Evaluates a condition for a single row: which rows it reads depends on the rows matched before. Results are
-        cached by the rows that were read."""
+        """Evaluates a condition for a single row, because the rows that it reads depend on the rows matched before.
+        Results are cached by the rows that were read."""
         variables = [*listed(path), condition.variable]
         match = present[start : at + 1]
-        asked: list[tuple[int, ...]] = []
+        rows_read: list[tuple[int, ...]] = []
         for navigation in condition.navigations:
             if navigation.neighbour:
                 place = navigation.place(at)
-                asked.append((present[place],) if 0 <= place < len(present) else ())
+                rows_read.append((present[place],) if 0 <= place < len(present) else ())
             else:
-                asked.append(tuple(match[place] for place in navigation.rows_of(variables)))
-        question = condition.variable, present[at], tuple(asked)
+                rows_read.append(tuple(match[place] for place in navigation.rows_of(variables)))
+        question = condition.variable, present[at], tuple(rows_read)
         if question not in self._known:
-            looked_at = zip(condition.navigations, asked, strict=True)
+            looked_at = zip(condition.navigations, rows_read, strict=True)
             values = [self._value(navigation, rows) for navigation, rows in looked_at]
             inside = [value for value in values if value is not None]
             row = self.rows.slice(present[at], 1).hstack(inside)

@@ -46,7 +46,7 @@ class Match:
     the number of the match, the variable of the row, and the navigations (values of other rows). Rows that tie in the
     order are sorted by arrival. Input and output are changes: a late row or a retraction corrects the matches that it
     affects. State: the rows. A step reads the partitions that change; from one changed instant to the next it repeats
-    only the attempts that looked at a changed row. If an attempt is given up, its first row is a fault.
+    only the attempts that read a changed row. If an attempt is given up, its first row is in fault.
 
     >>> from operators.expressions import Column, call
     >>> from operators.patterns.pattern import parse_pattern
@@ -84,7 +84,7 @@ class Match:
         return False
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """The partition and the number of the match; if all rows are shown, a key of the rows below and that number."""
+        """The partition and the number of the match; if all rows are output, a key of the input and that number."""
         if not self.every:
             return (*self.partition, NUMBER)
         return tuple(dict.fromkeys((*below, NUMBER))) if below else ()
@@ -152,8 +152,8 @@ def _fault() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A match: its number, the numbers of its rows, and their variables. `gave_up`: no match, but a row at which the
-    search was given up."""
+    """A match: its number, the numbers of its rows, and their variables. With `gave_up`, it is not a match but the row
+    at which the search was given up."""
 
     number: int
     rows: tuple[int, ...]
@@ -206,8 +206,8 @@ class _Matches:
             before, tried = present.copy(), fresh
 
     def _states(self) -> Iterator[tuple[int, list[int], int]]:
-        """For each phase, the rows that are present, and how many of the first ones are the same as in the one before.
-        The same list is reused and changed for all phases."""
+        """Yields each phase, its present rows, and how many of the first rows are the same as in the previous phase.
+        All phases share one list, which is changed in place."""
         present: list[int] = []
         for phase, (entering, leaving) in enumerate(self._moves):
             if self.line.before[phase]:  # rows left in the list belong to the group before
@@ -240,7 +240,7 @@ class _Matches:
 
     def _difference(self, phase: int, old: Found, new: Found) -> Iterator[Change]:
         """The rows that leave and enter when a match replaces another: those after the common beginning of both or, if
-        only last rows are shown, the last ones."""
+        only last rows are output, the last rows."""
         if old == new:
             return
         same = 0

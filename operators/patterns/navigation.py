@@ -24,9 +24,9 @@ Kind = Literal["prev", "next", "first", "last", "count", "sum", "avg", "min", "m
 class Navigation:
     """A value that a row gets from other rows.
 
-    `prev` and `next` read the row `offset` rows before or after in the partition, whether it matches or not. The other
-    kinds read the rows of the match up to the present row, only those of `variable` if it is not "": the first or the
-    last of them (or the one `offset` rows further inside), or all of them. A `count` of column "" counts rows.
+    `prev` and `next` read the row that is `offset` rows before or after in the partition, whether it matches or not.
+    The other kinds read rows of the match up to the current row, only those of `variable` if it is not "". `first` and
+    `last` skip `offset` of these rows; aggregates read all of them. A `count` of column "" counts rows.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Navigation:
 
     @property
     def neighbour(self) -> bool:
-        """Whether it reads a row of the partition that need not be in the match."""
+        """Whether the navigation reads a row of the partition that need not be in the match."""
         return self.kind in ("prev", "next")
 
     def place(self, at: int) -> int:
@@ -46,7 +46,7 @@ class Navigation:
         return at - self.offset if self.kind == "prev" else at + self.offset
 
     def rows_of(self, variables: Sequence[str], end: int | None = None) -> list[int]:
-        """The indexes of the rows that it reads, among the first `end` rows of a match.
+        """The indexes of the rows that the navigation reads, among the first `end` rows of a match.
 
         >>> last = Navigation("x", "last", "v", pa.int64(), "A", 1)
         >>> last.rows_of("AABA"), last.rows_of("AB"), Navigation("n", "count", "", pa.int64(), "A").rows_of("ABA")
@@ -58,8 +58,8 @@ class Navigation:
         return list(islice(listed, self.offset, self.offset + 1) if self.kind in ("first", "last") else listed)
 
     def value(self, column: pl.Series, physical: Sequence[Any], rows: Sequence[int]) -> pl.Series | None:
-        """Its value over some rows, as a column of one row. `physical` has the values of `column` in Python, with times
-        and decimals as integers. None if a sum is outside the range of its type.
+        """The value over some rows, as a column of one row; None if a sum is outside the range of its type. `physical`
+        has the values of `column` in Python, with times and decimals as integers.
 
         >>> total = Navigation("s", "sum", "v", pa.int64())
         >>> numbers = pl.Series([1, None, 3])
@@ -95,8 +95,8 @@ class Navigation:
         return None if outside else self._one(total)
 
     def values(self, rows: pl.DataFrame, looked_at: Sequence[Sequence[int]]) -> tuple[pl.Series, pl.Series]:
-        """Its value for each list of row indexes, and whether that is outside the range of its type. The value is NULL
-        if it is outside, and for an empty list, for which a count is 0."""
+        """For each list of row indexes: the value, and whether it is outside the range of its type. The value is NULL
+        if it is outside, and for an empty list, except that a count is 0."""
         places = pl.Series("rows", looked_at, dtype=pl.List(pl.Int64))
         if self.kind == "count" and not self.column:
             counts = places.list.len().cast(polars_type(self.type))

@@ -9,9 +9,9 @@ from typing import Literal
 
 from operators.core.errors import UserError
 
-#: The most instructions of a program: repetitions such as {1,1000} are expanded.
+#: The limit of the instructions of a program, in which repetitions such as {1,1000} are expanded.
 MOST_INSTRUCTIONS = 2_000
-#: The most parts of PERMUTE, which is replaced by all orders of its parts.
+#: The limit of the parts of PERMUTE, which is replaced by all orders of its parts.
 MOST_PERMUTED = 5
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r'\s*([A-Za-z_]\w*|"(?:[^"]|"")*"|\d+|\S)')
@@ -71,7 +71,7 @@ class Instruction:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Parses a pattern. Raises UserError if the text is not a pattern, if it can match no rows, or if it is too long.
+    """Parses a pattern. Raises UserError if the text is not a pattern, can match an empty sequence, or is too long.
 
     >>> parse_pattern("A b+? (C | D){2,}").parts[1]
     Repeat(part=Variable(name='B'), least=1, most=None, reluctant=True)
@@ -226,7 +226,7 @@ class _Parser:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def choice(self) -> Pattern:
-        """Alternatives."""
+        """Reads alternatives, separated by `|`."""
         parts = [self._sequence()]
         while self._taken("|"):
             parts.append(self._sequence())

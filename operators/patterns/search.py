@@ -1,4 +1,5 @@
-"""The search for matches in the rows of a partition. After a change it repeats only attempts that may be affected."""
+"""The search for matches in the rows of a partition. After a change, it repeats only attempts that read changed
+rows."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from typing import Literal
 
 from operators.patterns.pattern import Instruction
 
-#: The most steps of an attempt if conditions depend on the match so far, because all paths may have to be tried. Other
-#: attempts visit each step at most once for each row.
+#: The limit of the steps of an attempt if conditions depend on the match so far: then all paths may have to be tried.
+#: Other attempts visit each step at most once for each row.
 MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """AFTER MATCH SKIP: where the search continues: after the last row, at the row after the first, or at the first or
-    last row of a variable."""
+    """AFTER MATCH SKIP: the search continues after the last row (`past`), at the row after the first (`next`), or at
+    the first or last row of a variable."""
 
     to: Literal["past", "next", "first", "last"] = "past"
     variable: str = ""
@@ -25,7 +26,7 @@ class Skip:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """An attempt to match from row `start` on: the variables of the consecutive rows of the match (None: no match), and
-    the last row that it has looked at. `gave_up`: it stopped after `MOST_STEPS`, and the search ends there."""
+    the last row that the attempt read (`seen`). `gave_up`: it stopped after `MOST_STEPS`, and the search ends there."""
 
     start: int
     variables: tuple[str, ...] | None
@@ -38,7 +39,7 @@ Path = tuple["Path", str] | None
 #: The state of an attempt: the number of a step, the next row, and the path to it.
 State = tuple[int, int, Path]
 _LOOKING = ("row", "start", "end")
-#: States (step, row) from which no match follows, with the last row that was read to find that out.
+#: States (step, row) that lead to no match, with the last row that was read to establish this.
 Failed = dict[tuple[int, int], int]
 #: Whether a variable can match a row next, given the first row of the attempt and the path to the row.
 Holds = Callable[[str, int, int, Path], bool]
@@ -46,9 +47,9 @@ Holds = Callable[[str, int, int, Path], bool]
 
 @dataclass(frozen=True)
 class Search:
-    """A search by a program. `local`: no condition depends on other rows of the match, so that no state need be visited
-    twice in an attempt. `has_within`: WITHIN limits matches in time. Without it, a state that failed in one attempt
-    fails in all. `ahead` is how many rows after a row its condition reads."""
+    """A search by a program. `local`: no condition depends on other rows of the match, so an attempt visits no state
+    twice. `has_within`: WITHIN limits the duration of matches; without it, a state that failed in one attempt fails in
+    all. `ahead` is the number of rows after a row that its condition reads."""
 
     program: Sequence[Instruction]
     skip: Skip = Skip()
@@ -58,7 +59,7 @@ class Search:
 
     def attempts(self, count: int, holds: Holds, before: Sequence[Attempt] = (), same: int = 0) -> list[Attempt]:
         """All attempts in `count` rows, in the order of their first rows. `before` are the attempts in an earlier state
-        of the rows. The first `same` rows have not changed since: attempts that looked only at these are reused.
+        of the rows. The first `same` rows have not changed since: attempts that read only these are reused.
 
         >>> from operators.patterns.pattern import parse_pattern, program_of
         >>> rows = "abbcab"
@@ -106,8 +107,8 @@ class Search:
         return Attempt(start, None, states.seen)
 
     def _next_start(self, attempt: Attempt) -> int:
-        """The row at which the search continues, at least one after the first row of the match: to skip to the first
-        row would never end."""
+        """The row at which the search continues. It is after the first row of the match; otherwise the search would
+        never end."""
         start, found = attempt.start, attempt.variables
         if found is None or self.skip.to == "next":
             return start + 1
@@ -122,7 +123,7 @@ class Search:
 
 @dataclass
 class _States:
-    """The states that an attempt has visited, and the last row that it has looked at."""
+    """The states that an attempt has visited, and the last row that it has read."""
 
     failed: Failed
     seen: int

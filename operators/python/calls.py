@@ -15,7 +15,7 @@ from operators.python.definition import PythonFunction
 from operators.python.registered import registered
 from operators.python.sandbox import FunctionFailed, sandbox_of
 
-#: The most calls that are made to find the row at which a call failed.
+#: The limit of the calls that are made to find the row at which a call failed.
 _TRIALS = 40
 
 
@@ -63,7 +63,7 @@ def _applied(function: PythonFunction, batch: pa.RecordBatch) -> pa.Array[Any]:
 
 
 def _error_of_call(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFailed) -> UserError:
-    """Returns the error of a failed call; halves the rows until only one is left at which the call fails."""
+    """Returns the error of a failed call; finds the row at which the call fails by halving the batch repeatedly."""
     trials, inferred = _TRIALS if failed.repeatable else 0, False
     while batch.num_rows > 1 and trials:
         trials -= 1

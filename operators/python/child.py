@@ -3,8 +3,8 @@
 A message is its length (8 bytes) and its content. The first request is a JSON document about the code; each later
 request is an Arrow stream with the arguments of a call. An answer begins with a byte: 0 before an Arrow stream with the
 values, or 1 before a JSON document about the error. The answer to the first request has, instead of values, a JSON list
-that says which restrictions of the process do not hold; it begins with 0, or with 2 if they are required: then no user
-code runs. `process.py` runs this file by its path; this file imports no other module of this project.
+that says which restrictions of the process do not hold; it begins with 0, or with 2 if a required one does not hold. In
+that case no user code runs. `process.py` runs this file by its path; it imports no other module of this project.
 """
 
 import base64
@@ -28,8 +28,8 @@ import pyarrow as pa
 
 #: The name of the module if a package is a single module.
 MODULE = "function"
-#: What an event of an aggregate does, as bits, in the order of execution: the state starts over, the row leaves the
-#: window, the row comes, `terminate` runs. The same bits as in `operators.user_aggregates.generate`.
+#: The actions of an event of an aggregate, as bits, in the order of execution: the state starts over, the row leaves
+#: the window, the row enters, `terminate` runs. The same bits as in `operators.user_aggregates.generate`.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
 
@@ -153,8 +153,8 @@ class Folding:
             last = self._together(instance, codes, at, end)
             if last > at:
                 instance = self._class() if instance is None else instance
-                whole = instance.iterate_arrays if code & COME else instance.expire_arrays
-                whole(*(array.slice(at, last - at) for array in self._arrays))
+                call = instance.iterate_arrays if code & COME else instance.expire_arrays
+                call(*(array.slice(at, last - at) for array in self._arrays))
                 at, code = last - 1, codes[last - 1] & END
             if code & LEAVE:
                 instance.expire(*self._rows[at])
@@ -166,8 +166,8 @@ class Folding:
         return instance
 
     def _together(self, instance: Any, codes: Sequence[int], at: int, end: int) -> int:
-        """Returns where the events end that begin at `at` and can run as one call of `iterate_arrays` or
-        `expire_arrays`; `at` if the event there cannot."""
+        """Returns the end of the range of events from `at` on that can run as one call of `iterate_arrays` or
+        `expire_arrays`; `at` if the first event cannot."""
         kind = codes[at] & (COME | LEAVE)
         name = {COME: "iterate_arrays", LEAVE: "expire_arrays"}.get(kind, "")
         if not self._ends or not hasattr(self._class, name):
@@ -252,11 +252,11 @@ def _answers(call: Callable[[pa.RecordBatch], "pa.Array[Any]"], conversation: Co
 
 
 def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> None:
-    """Answers requests over the standard input and output. For user code, the file descriptor `nowhere` (of /dev/null)
-    takes their place, so that what it prints does not mix with answers.
+    """Answers requests over the standard input and output. User code sees the file descriptor `nowhere` (of /dev/null)
+    in their place, so its output does not mix with answers.
 
-    `confine` limits the memory to a number of bytes, applies the other restrictions, and returns why some of them do
-    not hold. If there are any and `strict` is set, no user code is run.
+    `confine` limits the memory to a number of bytes, applies the other restrictions, and returns for each one that does
+    not hold the reason. If it returns any and `strict` is set, no user code runs.
     """
     conversation = Conversation(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     for standard in (0, 1, 2):

@@ -54,12 +54,14 @@ def limit_files() -> None:
 
 
 def die_with_parent() -> None:
-    """Makes the kernel end this process with its parent. A later change of the user would undo this."""
+    """Makes the kernel end this process with its parent. Must be called after the change of the user, which resets
+    this."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def give_up_rights(paths: Iterable[str]) -> None:
-    """Changes a process of root to the user nobody, if nobody may read the paths; always gives up all capabilities."""
+    """Changes a process of root to the user `nobody`, if this user may read the paths; always gives up all
+    capabilities."""
     if os.geteuid() == 0:
         with suppress(OSError):  # raised if root has no right to change the user
             os.setgroups([])
@@ -129,14 +131,14 @@ def _reason() -> str:
 
 def what_is_open() -> Iterator[str]:
     """Attempts actions that must be refused; yields those that were not refused."""
-    for what, attempt in _ATTEMPTS.items():
+    for action, attempt in _ATTEMPTS.items():
         try:
             attempt()
         except PermissionError:
             continue
         except OSError:  # it was not refused, but failed
             pass
-        yield what
+        yield action
 
 
 def _socket() -> None:

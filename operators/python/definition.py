@@ -49,7 +49,8 @@ class PythonFunction:
     """A scalar function: `handler` in `package` takes an Arrow array for each parameter and returns one of the same
     length.
 
-    The law: the value of a row depends only on its arguments. Equal definitions are equal plans: they share operators.
+    The law: the value of a row depends only on its arguments. Operators with equal definitions are equal and are
+    shared.
     """
 
     name: str
@@ -66,8 +67,8 @@ class PythonClass:
 
     `methods` are the methods of the protocol that the class has: `initialise` and `iterate` take the arguments of a row
     that enters, `expire` those of a row that leaves, `terminate` returns the value; `iterate_arrays` and
-    `expire_arrays` take an Arrow array for each parameter, for many rows at once. The law: what an instance returns
-    depends only on the rows that it was given, and its attributes are its whole state.
+    `expire_arrays` take an Arrow array for each parameter, for many rows at once. The law: the values that an instance
+    returns depend only on the rows that it was given, and its attributes are its whole state.
     """
 
     name: str

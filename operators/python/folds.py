@@ -34,8 +34,8 @@ def fold_events(
     arguments: Sequence[pa.Array[Any]],
     states: Sequence[bytes | None],
 ) -> FoldAnswer:
-    """Runs the events of one group after another; `sizes` has the number of events of each group. Raises UserError with
-    the aggregate, the row and the traceback if the user code fails."""
+    """Runs the events, group after group; `sizes` has the number of events of each group, `codes` their actions. Raises
+    UserError with the aggregate, the row and the traceback if the user code fails."""
     arrays: list[pa.Array[Any]] = [
         pa.array(sizes, pa.int64()),
         pa.array(states, pa.large_binary()),

@@ -1,9 +1,9 @@
 """The program of the process that runs user code: `python -I process.py MODE`.
 
-It first applies the restrictions that must be in place before there are threads, then loads Arrow and runs `child`,
-which has the other restrictions applied and checked before it runs user code. In mode `require`, no user code runs
-unless all restrictions hold; in mode `prefer`, the process applies those that the platform supports; in mode `off`,
-only its limits apply. It imports no modules of this project but those in its directory, which it finds by their paths.
+It first applies the restrictions that must be in place before there are threads. Then it loads Arrow and runs `child`,
+which applies and checks the other restrictions before it runs user code. In mode `require`, user code runs only if all
+restrictions hold; in mode `prefer`, the process applies those that the platform supports; in mode `off`, only its
+limits apply. Of this project, it imports only modules in its directory, which it finds by their paths.
 """
 
 import importlib.abc
@@ -16,7 +16,7 @@ from typing import Any, cast
 
 
 def sibling_module(name: str) -> Callable[[], Any]:
-    """Reads a module of this directory; returns a function that runs it, without the package to which it belongs."""
+    """Reads a module of this directory; returns a function that runs it without importing its package."""
     hidden = f"dsms {name}"  # a name that no import in user code can have
     spec = importlib.util.spec_from_file_location(hidden, os.path.join(os.path.dirname(__file__), f"{name}.py"))
     assert spec is not None

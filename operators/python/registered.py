@@ -26,7 +26,7 @@ def register(found: Any) -> str:
 
 
 def registered(name: str) -> Any:
-    """Returns the object that `register` gave this name. Raises UserError if it did not do so in this process."""
+    """Returns the object to which `register` gave this name. Raises UserError if this process has no such object."""
     if name not in _objects:
         raise UserError(
             f'"{name}" was registered in a session of another process',

@@ -36,10 +36,10 @@ _PROGRAM = Path(__file__).with_name("process.py")
 #: sandbox, in as much of the sandbox as the platform supports, or without it.
 MODE_VARIABLE: Final = "DSMS_PYTHON_SANDBOX"
 MODES: Final = ("require", "prefer", "off")
-#: A process that has not loaded its code, including imports, after this time is ended.
+#: A process that has not loaded its code, including imports, after this time is killed.
 _START_S = 60.0
 _MOST_PROCESSES = 64
-#: How long a process may take to end after it has closed its output.
+#: The seconds that a process may take to end after it has closed its output.
 _END_S = 2.0
 #: The longest text about an error, in characters; it is logged, and shown to users who ask about the query.
 _LONGEST_TEXT = 10_000
@@ -158,7 +158,8 @@ class Sandbox:
             raise self._unreadable(error) from None
 
     def _ended(self, process: subprocess.Popen[bytes]) -> FunctionFailed:
-        """Returns how a process that does not answer any more has ended. Kills it if it only closed its files."""
+        """Returns an error that says how a process that no longer answers has ended. Kills it if it only closed its
+        files."""
         try:
             code = process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -200,10 +201,12 @@ def _content_or_raise(answer: bytes) -> bytes:
             repeatable=False,
         )
     if kind == b"\1":
-        told = json.loads(content)
-        text = "{}: {}\n{}".format(*(_shortened(str(told[part])) for part in ("kind", "message", "traceback"))).rstrip()
-        at = told["at"] if isinstance(told["at"], int) and told["at"] >= 0 else None
-        raise FunctionFailed(f"{text}\n{_WHAT_IT_HAS}" if told["kind"] == "PermissionError" else text, at=at)
+        error = json.loads(content)
+        text = "{}: {}\n{}".format(
+            *(_shortened(str(error[part])) for part in ("kind", "message", "traceback"))
+        ).rstrip()
+        at = error["at"] if isinstance(error["at"], int) and error["at"] >= 0 else None
+        raise FunctionFailed(f"{text}\n{_WHAT_IT_HAS}" if error["kind"] == "PermissionError" else text, at=at)
     return content
 
 
@@ -218,7 +221,7 @@ def _shortened(text: str) -> str:
 
 def _values(function: PythonFunction | PythonClass, answer: bytes, rows: int) -> pa.Array[Any]:
     """Returns the values of an answer. Raises one of `_UNREADABLE` if it is invalid, since user code can forge it.
-    Nothing is decompressed, so what is read is not larger than the answer."""
+    Compressed answers are refused, so the values are not larger than the answer."""
     expected = fold_answer(function.result) if isinstance(function, PythonClass) else function.result
     messages = pa.MessageReader.open_stream(answer)
     first, batch = messages.read_next_message(), messages.read_next_message()

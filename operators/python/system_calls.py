@@ -56,7 +56,7 @@ def program(machine: str, process: int) -> bytes | None:
 
 
 def _conditions(process: int) -> dict[str, tuple[Word, ...]]:
-    """Returns the conditions on the arguments of calls that are not allowed with all arguments."""
+    """Returns the conditions on the arguments of those calls that are allowed only with some arguments."""
     return {
         "clone": (Word(0, (_THREAD,), _THREAD | _NAMESPACES),),
         "open": (Word(1, (0,), _CHANGES),),

@@ -42,7 +42,7 @@ class Watch:
 
 
 def excess(status: str, most_bytes: int) -> str | None:
-    r"""Returns which limit a process exceeds, given the text of its file /proc/PID/status; None if it exceeds none.
+    r"""Returns which limit a process exceeds, given the text of its file /proc/PID/status; None if it exceeds no limit.
 
     >>> excess("Threads:\t2\nRssAnon:\t 3072 kB\nRssShmem:\t 1024 kB\n", 2 << 20)
     'it used 4 MiB of memory; the limit is 2 MiB'

@@ -1,4 +1,4 @@
-"""Finds the k best of the items that are alive at a position, for all positions at once."""
+"""Finds, for all positions at once, the k best of the items whose spans contain the position."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Method = Literal["row_number", "rank", "dense_rank"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """Entries of nodes: `item` is the index of an item in the order of all items, `above` its rank, from 0, among the
-    items of its node."""
+    """Entries, each of which says that an item is in a node: `item` is its index in the order of all items, `above` its
+    rank, from 0, among the items of the node."""
 
     node: np.ndarray
     item: np.ndarray
@@ -26,10 +26,11 @@ def best_of_spans(
     """Returns, for each position, the items whose rank, from 0, is below `limit` among those with
     `start ≤ position < end`. The nodes of the result are positions.
 
-    Items are in order, best first; `weights` has their numbers of copies and `peers` ascending numbers that are equal
-    for items that tie. This descends a segment tree over positions: an item starts in the O(log positions) nodes that
-    cover its span, and each level passes the best of its nodes on to their halves. An item that is not among the best
-    of a node is not among the best of any position below it, so the work is O(items log positions + positions · limit).
+    Items are in order, best first; `weights` has their numbers of copies, and `peers` ascending numbers that are equal
+    for items that tie. The search descends a segment tree over positions: an item starts in the O(log positions) nodes
+    that cover its span, and each level passes the best items of its nodes to their halves. An item that is not among
+    the best of a node is not among the best of any position in it, so the work is O(items log positions + positions ·
+    limit).
 
     >>> args = [np.array(column) for column in ([1, 0, 0], [2, 3, 2], [1, 1, 1], [0, 1, 2])]
     >>> best = best_of_spans(*args, limit=2, method="row_number")

@@ -1,4 +1,4 @@
-"""FirstCandidates: keeps, of the rows that enter a partition at the same instant, those that may rank first."""
+"""FirstCandidates: of the rows that enter a partition at the same instant, keeps only those that may rank first."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class FirstCandidates:
-    """The input A without the elements that another element of their partition and instant precedes in the order of
-    `by`.
+    """The input A without the elements that another element of the same partition and instant precedes by `by`.
 
-    If A is append-only, `TopK` of a single row by `by` and any further keys has the same output over the result as over
-    A, because a row that is behind on entry stays behind. For each partition and instant, the element with the greatest
-    order is kept as well, because the change that `TopK` outputs has that order. Which elements are left out depends on
-    how A is cut into deltas, but the output of `TopK` does not. Stateless. `by` is an integer, a date or a time; a
-    delta with a NULL in this column is not reduced.
+    If A is append-only, `TopK` with a limit of 1, ordered by `by` and any further keys, has the same output over the
+    result as over A, because a row that is behind on entry stays behind. For each partition and instant, the element
+    with the greatest order is kept as well, because the change that `TopK` outputs has that order. Which elements are
+    left out depends on how A is cut into deltas, but the output of `TopK` does not. Stateless. `by` is an integer, a
+    date or a time; a delta with a NULL in this column is not reduced.
 
     >>> bids = Delta.of([("+", {"a": 1, "p": p}, ts) for p, ts in ((5, 3), (9, 3), (8, 3), (7, 3), (2, 4))])
     >>> candidates = FirstCandidates(("a",), SortKey("p", descending=True))
@@ -35,7 +34,7 @@ class FirstCandidates:
     by: SortKey
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -1,9 +1,9 @@
-"""The levels with requested ranks at some of the changed instants, and the rows that enter and leave with them.
+"""The spans of time in which levels have requested ranks, and the rows that enter and leave with the levels.
 
-A level is the rows of a group that tie in its order; a phase is a group at an instant at which it changes. Nodes number
-the states of groups: for each group the state before the step, then the state from each of its phases on. For groups
-with the phases [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: phase c of group g is node
-c + g + 1.
+A level is the rows of a group that tie in its order; a phase of a group begins at an instant at which the group
+changes. Nodes number the states of groups: for each group the state before the step, then the state from each of its
+phases on. For groups with the phases [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: phase c
+of group g is node c + g + 1.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class LevelSpans:
 
     def overlapping(self, level: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the pairs (given span, own span of the same level) that have a node in common, as two arrays."""
-        # Own spans are disjoint, so they are sorted both by (level, start) and by (level, end). So those that meet a
-        # given span are adjacent: from the first that ends after its start to the last that starts before its end.
+        # Own spans are disjoint, and therefore sorted both by (level, start) and by (level, end). So the own spans that
+        # overlap a given one are adjacent: from the first that ends after its start to the last that starts before its
+        # end.
         size = len(self.nodes.instant) + 1
         low = np.searchsorted(self.level * size + self.end, level * size + start, side="right")
         high = np.searchsorted(self.level * size + self.start, level * size + end, side="left")
@@ -140,15 +141,15 @@ class RowSpans:
     def during(self, level_spans: LevelSpans) -> Changed:
         """Returns the rows that enter and leave while their levels are requested, or together with their levels."""
         given, span = level_spans.overlapping(self.level, self.start, self.end)
-        asked = level_spans.above[span] != NOT_REQUESTED
-        given, span = given[asked], span[asked]
+        requested = level_spans.above[span] != NOT_REQUESTED
+        given, span = given[requested], span[requested]
         group = level_spans.group[self.level[given]]
-        came = np.maximum(self.start[given], level_spans.start[span])
-        went = np.minimum(self.end[given], level_spans.end[span])
-        enters, leaves = came > level_spans.nodes.before[group], went < level_spans.nodes.end[group]
+        entered = np.maximum(self.start[given], level_spans.start[span])
+        left = np.minimum(self.end[given], level_spans.end[span])
+        enters, leaves = entered > level_spans.nodes.before[group], left < level_spans.nodes.end[group]
         row = np.concatenate([self.row[given][enters], self.row[given][leaves]])
         above = np.concatenate([level_spans.above[span][enters], level_spans.above[span][leaves]])
-        node = np.concatenate([came[enters], went[leaves]])
+        node = np.concatenate([entered[enters], left[leaves]])
         weight = np.concatenate([self.weight[given][enters], -self.weight[given][leaves]])
         row, above, node, weight = _added_up(row, above, node, weight)
         return Changed(self.rows, row, above, level_spans.nodes.instant[node], level_spans.nodes.order[node], weight)

@@ -1,4 +1,4 @@
-"""Over: SQL's window functions, which add columns to each row that are functions of its partition."""
+"""Over: SQL's window functions, which add to each row columns that are functions of its partition."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ class Over:
 
 @dataclass(frozen=True)
 class _Whole:
-    """All presences (phase, copy) of all copies, where a run is a whole phase; the counterpart of `Touched` for calls
-    without a reach."""
+    """All presences, that is, all pairs (phase, copy) of a copy and a phase in which it is present. A run is a whole
+    phase. The counterpart of `Touched` for calls without a reach."""
 
     run: np.ndarray
     copy: np.ndarray

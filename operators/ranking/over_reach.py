@@ -1,4 +1,4 @@
-"""Reach: how many rows around a row its OVER values depend on, and so which rows of a partition a change may affect.
+"""Reach: on how many rows around a row its OVER values depend. It shows which rows of a partition a change may affect.
 
 Only calls whose frames are limited numbers of rows have a reach.
 """
@@ -51,8 +51,8 @@ def _ends(call: WindowCall) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Touched:
-    """Presences near a change: pairs (phase, copy) of a copy and a phase of a Timeline in which it is present.
-    Presences of the same `run` are adjacent in the order of the rows.
+    """Presences near a change. A presence is a pair (phase, copy) of a copy and a phase of a Timeline in which the copy
+    is present. Presences of the same `run` are adjacent in the order of the rows.
 
     A presence is `after` a change if the copy was absent, or may have had another value, in the previous phase; it is
     `before` a change if the copy is absent, or may have another value, in the next phase. If a copy is present in two

@@ -1,4 +1,4 @@
-"""OverStream: window functions over the last rows of a stream, or all its rows so far, in the order of arrival."""
+"""OverStream: window functions over the last rows of a stream, or over all its rows so far, in time order."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OverStream:
 
     @property
     def _back(self) -> int:
-        """On how many rows before a row its values depend."""
+        """The number of rows before a row on which its values depend."""
         back = rows_back(self.calls)
         assert back is not None, "a call reads rows after the current one"
         return back
@@ -132,7 +132,7 @@ class OverStream:
         return ordered[np.repeat(np.arange(ordered.height), ordered[WEIGHT].to_numpy())]
 
     def _known(self, heads: pl.DataFrame, counts: Accumulators) -> pl.DataFrame:
-        """Returns a row for each of the partitions with its kept values, NULL if it has none."""
+        """Returns a row for each partition with its kept values, NULL if it has none."""
         held = counts.lookup(heads)
         if not held.height:
             return pl.DataFrame([pl.repeat(None, heads.height, dtype=pl.Int64, eager=True).alias(_COUNT)])
@@ -191,8 +191,9 @@ class OverStream:
 
 @dataclass(frozen=True)
 class _Arrivals:
-    """The rows that arrive, sorted by partition; the partitions; for each row the index of its partition and its row
-    number in it; the number of rows of each partition before and after the step; the kept values of the partitions."""
+    """The rows that arrive, sorted by partition, and their partitions (`heads`). For each row: the index of its
+    partition (`member`) and its row `number` in it. For each partition: its number of rows `before` the step and after
+    it (`total`), and its kept values (`known`)."""
 
     rows: pl.DataFrame
     heads: pl.DataFrame

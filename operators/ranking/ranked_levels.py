@@ -107,9 +107,9 @@ class RankedLevels:
         by_rank = np.argsort(level, kind="stable")
         starts, ends, weights, peers = (values[by_rank] for values in (starts, ends, weights, level))
         ranking = best_of_spans(starts, ends, weights, peers, self.worst, self.method)
-        asked = ranking.above >= self.offset
-        above = np.where(asked, ranking.above if self.ranked else 0, NOT_REQUESTED)
-        held = np.flatnonzero(asked | self.append_only)
+        requested = ranking.above >= self.offset
+        above = np.where(requested, ranking.above if self.ranked else 0, NOT_REQUESTED)
+        held = np.flatnonzero(requested | self.append_only)
         return LevelSpans.of(phases, group, peers[ranking.item[held]], ranking.node[held], above[held])
 
     def _levels(self, phases: Phases, lives: Lifetimes, chosen: np.ndarray) -> pl.DataFrame:

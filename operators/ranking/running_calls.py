@@ -1,4 +1,4 @@
-"""Running calls: window functions over all rows up to a row, which need only a few numbers about earlier rows."""
+"""Running calls: window functions over all rows up to the current row. They keep only a few values of earlier rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.ranking.window_functions import Frames, typed, window_values
 _NUMBERS = frozenset({"row_number", "rank", "dense_rank"})
 _SUMS = frozenset({"sum", "avg", "count"})
 _VALUES = frozenset({"min", "max", "first_value", "last_value"})
-#: A sum is kept as high * _HIGH + low, so that neither part can exceed 128 bits, whatever the number of rows.
+#: A sum is kept as high * _HIGH + low: neither part can exceed 128 bits, whatever the number of rows.
 _HIGH = 10**19
 _OUTSIDE = 2**127 - 1
 
@@ -39,8 +39,8 @@ def is_running(call: WindowCall) -> bool:
 
 
 def rows_back(calls: Sequence[WindowCall]) -> int | None:
-    """Returns how many rows before a row must be kept for all calls, if rows arrive in their order; None if a value may
-    depend on other rows. Running calls keep no rows."""
+    """Returns how many rows before a row must be kept for all calls, if rows arrive in the order of the calls; None if
+    a value may depend on rows after it or on a whole partition. Running calls keep no rows."""
     others = [call for call in calls if not is_running(call)]
     if len({call.order for call in calls}) > 1:
         return None

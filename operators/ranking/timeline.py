@@ -1,4 +1,4 @@
-"""Timelines: the contents of partitions at each of their changed instants, for all instants at once."""
+"""Timelines: which copies of rows partitions contain at each instant at which they change, for all instants at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.state.copies import ARRIVAL, BIRTH, DEATH, DEPARTURE, HELD
 
 @dataclass(frozen=True)
 class Timeline:
-    """Consecutively numbered phases: for each group one before the step and one for each instant at which it changes.
+    """Consecutively numbered phases: for each group, one before the step and one from each instant at which it changes.
 
     Copy i is present in the phases `starts[i] ≤ phase < ends[i]`. `instants` and `orders` have the instant and the
     greatest order of the changes at each phase; `before` marks the phases before the step.
@@ -70,7 +70,8 @@ class Timeline:
         return phase, copy
 
     def differences(self, phases: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
-        """Returns the changes from each phase to the next of its group, where phases contain codes ≥ 0 with weights.
+        """Returns the changes from each phase to the next of its group. Entry i says that phase `phases[i]` contains
+        the code `codes[i]` ≥ 0 `weights[i]` times.
 
         A code occurs in the phases of a single group only.
 
@@ -101,7 +102,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Differences:
-    """Changes: the phase of each change, its weight, and the index of an entry that is an example of what changes."""
+    """Changes: the phase and the weight of each change, and the index of an entry with the code that changes."""
 
     phases: np.ndarray
     weights: np.ndarray

@@ -40,14 +40,14 @@ _UNLIMITED = 2**62
 class TopK:
     """top(A) at τ = the rows of A at τ whose rank in their partition is in (offset, offset + limit].
 
-    Ranks are those of `method` by `order`; `rank` names a column for them. Rows that tie in `order` are numbered by
+    `method` and `order` determine the ranks; `rank` names a column for them. Rows that tie in `order` are numbered by
     (instant, order) of arrival, the oldest first; of several copies of a row, the oldest leaves first. Input and output
     are changes (elements that end by a retraction).
 
     With `append_only` there are no retractions, and the state is the best `offset + limit` rows of each partition.
-    Otherwise it is all rows, and with a limit a step reads the best `offset + limit + retractions` rows of each
+    Otherwise the state is all rows. With a limit, a step reads the best `offset + limit + retractions` rows of each
     partition that changes; for ranks with ties it reads as many levels, and the rows of levels that enter or leave
-    (`RankedLevels`). Without a limit or with nested columns it reads whole partitions. `bound` names a column of the
+    (`RankedLevels`). Without a limit or with nested columns, it reads whole partitions. `bound` names a column of the
     partition, of integers or times: a partition with `bound ≤ frontier` never changes again and leaves the state. All
     instants of a step are ranked together, in O((rows + instants · (offset + limit)) log instants).
 
@@ -107,8 +107,8 @@ class TopK:
         """Returns the levels, if ranks have ties and are computed without reading whole partitions; else None."""
         if not self._limited() or self.method == "row_number" or not (self.partition or self.order):
             return None
-        asked = (self.method, self.rank is not None, self.append_only)
-        return RankedLevels(self.partition, self.order, self._worst(), self.offset, *asked)
+        options = (self.method, self.rank is not None, self.append_only)
+        return RankedLevels(self.partition, self.order, self._worst(), self.offset, *options)
 
     def _limited(self) -> bool:
         flat = len(self.schema) > 0 and not any(pa.types.is_nested(type_) for type_ in self.schema.types)
@@ -181,8 +181,8 @@ def partition_numbers(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndar
 
 
 def _only_best(copies: pl.DataFrame, best: Ranking, line: Timeline) -> pl.DataFrame:
-    """Ends the copies that are not among the best at the end of the step, so that they leave the state: without
-    retractions they never return."""
+    """Removes the copies that are not among the best at the end of the step from the state, by setting their death:
+    without retractions they never return."""
     stays = np.zeros(copies.height, np.bool_)
     stays[best.item[best.node == line.ends[best.item] - 1]] = True
     return copies.with_columns(pl.when(pl.Series(stays)).then(FOREVER).otherwise(0).cast(pl.Int64).alias(DEATH))

@@ -1,4 +1,4 @@
-"""WindowCall: a function call with OVER, evaluated for each row over the rows of its partition around it."""
+"""WindowCall: a function call with OVER."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions: the value of each row from the rows of its frame."""
+"""Window functions: compute the value of each row from the rows of its frame."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Candidates:
     def value(
         self, frames: Frames, number: np.ndarray, lows: np.ndarray, highs: np.ndarray
     ) -> tuple[pl.Series, np.ndarray]:
-        """Returns, for each row, the argument of the shown row with a number, and whether it lies in
+        """Returns, for each row, the argument of the candidate with this `number`, and whether that candidate lies in
         `lows ≤ row < highs`."""
         inside = (number >= self.before[lows]) & (number < self.before[highs])
         place = self.places[np.where(inside, number, 0)] if len(self.places) else np.zeros(len(number), np.int64)
@@ -233,8 +233,8 @@ def _greatest(frames: Frames) -> pl.Series:
 
 
 def _extreme(frames: Frames, *, descending: bool) -> pl.Series:
-    """Returns the value in the frame that is first in the order of all values. Two blocks whose size is the same power
-    of two cover a frame (a sparse table)."""
+    """Returns the least (or greatest) value in each frame, from a sparse table: two blocks whose size is the same power
+    of two cover a frame."""
     values = frames.arguments[0].alias("value")
     ordered = (
         values.to_frame().with_row_index("row").sort("value", "row", descending=[descending, False], nulls_last=True)

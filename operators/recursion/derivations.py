@@ -1,9 +1,9 @@
 """Derivations of the rows of a recursive relation: they decide at which layer a row is present.
 
 A row is derived at a layer: at 0 if it is derived from given relations alone, otherwise one above the highest layer of
-the rows from which it is derived. It is *present* at the least layer at which it is derived, so the rows from which it
-is derived are present at lower layers. So rows that derive each other in a circle cannot keep each other alive
-after the rows from which the circle started are gone.
+the rows from which it is derived. It is *present* at the least layer at which it is derived, so it depends only on rows
+that are present at lower layers. Rows that derive each other in a circle therefore leave together when the rows that
+started the circle leave.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Derivations:
         row, at = np.append(self._row[near], at_layer), np.append(self._at[near], np.full(len(at_layer), _BEFORE))
         is_here = np.append(self._layer[near] == layer, np.zeros(len(at_layer), np.bool_))
         weight = np.append(self._weight[near], np.zeros(len(at_layer), np.int64))
-        row, at, sign = _changes_of_presence(row, at, np.where(is_here, 0, weight), np.where(is_here, weight, 0))
+        row, at, sign = _presence_changes(row, at, np.where(is_here, 0, weight), np.where(is_here, weight, 0))
         if not len(row):
             return None
         ends = pl.Series(TO, np.full(len(row), FOREVER))
@@ -101,14 +101,14 @@ class Derivations:
         self._weight = np.append(self._weight, derivations[WEIGHT].to_numpy())
 
 
-def _changes_of_presence(
+def _presence_changes(
     row: np.ndarray, at: np.ndarray, below: np.ndarray, here: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the changes (row, instant, ±1) of presence: whether a row has no derivation `below` a layer and at least
     one at it (`here`). Each row has an entry at the instant before all others.
 
-    >>> there = _changes_of_presence(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
-    >>> [column.tolist() for column in there]
+    >>> changes = _presence_changes(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
+    >>> [column.tolist() for column in changes]
     [[0], [5], [1]]
     """
     order = np.lexsort((at, row))
@@ -119,8 +119,8 @@ def _changes_of_presence(
     first = np.flatnonzero(np.diff(row, prepend=-1))
     counts = np.diff(np.append(first, len(row)))
     below, here = (_running(values, first, counts) for values in (below, here))
-    there = ((below <= 0) & (below + here > 0)).astype(np.int64)
-    sign = np.diff(there, prepend=0)
+    present = ((below <= 0) & (below + here > 0)).astype(np.int64)
+    sign = np.diff(present, prepend=0)
     sign[first] = 0
     changed = np.flatnonzero(sign)
     return row[changed], at[changed], sign[changed]

@@ -13,17 +13,17 @@ from operators.core.errors import UserError
 from operators.kernels.equal_join import equal_join, equal_pairs
 from operators.recursion.derivations import LAYER
 
-#: The most pairs of a join at one instant in one iteration; also how many are computed at a time.
+#: The limit of the pairs of a join at one instant in one iteration; also how many are computed at a time.
 MOST_PAIRS = 20_000_000
-#: The most pairs before those that cancel out are removed.
+#: The limit of the pairs before those that cancel out are removed.
 MOST_RAW_PAIRS = 2 * MOST_PAIRS
 _OTHER, _COUNT = "__other", "__count"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """One side of a join: `own` is the number of the trace that keeps it, `other` that of the side with which it is
-    joined."""
+    """One side of a join: `own` is the number of the trace that keeps it, `other` the number of the other side's
+    trace."""
 
     own: int
     other: int
@@ -32,9 +32,9 @@ class JoinSide:
 
 
 def pairs(changes: pl.DataFrame, held: pl.DataFrame, side: JoinSide) -> Iterator[pl.DataFrame]:
-    """Yields the pairs of changes and held rows with equal keys, in parts of bounded size unless one row has more
-    partners. A pair starts at the later of its two instants and is at the higher of its two layers. Changes of the same
-    row are in the same part, so that its pairs with insertions and retractions cancel out."""
+    """Yields the pairs of changes and held rows with equal keys, in parts of at most MOST_PAIRS unless a single row has
+    more partners. A pair starts at the later of its two instants and is at the higher of its two layers. All changes of
+    a row are in the same part, so pairs of insertions and of retractions cancel out."""
     row = _row(changes)
     if changes.height * held.height <= MOST_PAIRS or not row:
         yield net(_pairs(changes, held, side))

@@ -28,7 +28,7 @@ from operators.state.trace import Trace
 _LAYER = (LAYER, Column(LAYER, pa.int64(), nullable=False))
 #: Matches the layer in the text of a row in fault, to remove it, because users do not know layers.
 _LAYER_SHOWN = f',?"{LAYER}":[0-9]+'
-#: The layer, below all others, at which the changes of given relations are followed.
+#: The layer of the changes of given relations, below all others.
 _GIVEN = -1
 #: Changes by layer, then by the number of their relation or join.
 _Frames = dict[int, dict[int, list[pl.DataFrame]]]
@@ -40,11 +40,11 @@ class Recursion:
     contains the rows that its rules derive. `relations` are their schemas. Inputs and output are changes (elements that
     end by a retraction); the output is a set.
 
-    The cost of a change is that of the rows derived with it, whatever the size of the state: derivations are counted at
-    each layer, and a step follows the changes from layer to layer (F. McSherry et al., Differential dataflow, CIDR
-    2013, section 3, for the idea of ordering changes by pairs of an instant and an iteration). A step raises UserError
-    if a row is derived at a layer above `limit`, because the recursion may never end, or if too many rows are derived
-    at once.
+    The cost of a change depends on the rows derived with it, not on the size of the state: derivations are counted at
+    each layer (iteration), and a step follows the changes from layer to layer. The idea of ordering changes by pairs of
+    an instant and an iteration is from F. McSherry et al., Differential dataflow, CIDR 2013, section 3. A step raises
+    UserError if a row is derived at a layer above `limit`, because the recursion may never end, or if too many rows are
+    derived at once.
 
     State: the number of derivations of each row at each layer, and both sides of each join of the rules.
 
@@ -75,9 +75,9 @@ class Recursion:
             *(Trace("key", keys) for keys in kept_keys(self.rules)),
         )
 
-    def step(self, *given: Any) -> Step:
+    def step(self, *arguments: Any) -> Step:
         """Returns the rows that enter or leave. The arguments are the inputs' changes, then the traces and the move."""
-        *inputs, traces, move = given
+        *inputs, traces, move = arguments
         return _Following(self, _Instants.of(inputs), list(traces), move).step(inputs)
 
 
@@ -95,8 +95,8 @@ class _Instants:
         return _Instants(greatest[FROM].to_numpy(), greatest[ORDER].to_numpy())
 
     def ordered(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """Returns the changes with the order of their instant, whatever they were derived from. So the order does not
-        depend on how time is cut into steps."""
+        """Returns the changes with the greatest order of their instant, which does not depend on how time is cut into
+        steps."""
         orders = self.orders[np.searchsorted(self.at, changes[FROM].to_numpy())]
         return changes.with_columns(pl.Series(ORDER, orders))
 
@@ -242,7 +242,7 @@ class _Following:
 
 
 def _by_layer(paired: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
-    """Returns pairs by their layer."""
+    """Returns the pairs by layer."""
     if LAYER not in paired.columns:
         return [(_GIVEN, paired)]
     return [(cast(int, part[LAYER][0]), part) for part in paired.partition_by(LAYER, maintain_order=True)]

@@ -1,7 +1,7 @@
 """Terms: expressions that derive rows of a recursive relation from given relations and from recursive ones.
 
-A term is linear in each occurrence of a relation, so its changes are the changes of the relations, passed upwards. If
-two terms are joined, both sides are kept, sorted by the keys of the join.
+A term is linear in each occurrence of a relation, so the changes of a term are computed from the changes of the
+relations alone, except that both sides of each join are kept, sorted by the keys of the join.
 """
 
 from __future__ import annotations

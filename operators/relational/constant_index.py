@@ -11,7 +11,7 @@ import polars as pl
 
 from operators.kernels.points import expand_ranges
 
-#: The most entries of an index; if it would have more, every value is tested with every predicate.
+#: The limit of entries of an index; if it would have more, every value is tested with every predicate.
 MOST_ENTRIES = 1 << 22
 
 
@@ -19,8 +19,8 @@ MOST_ENTRIES = 1 << 22
 class ConstantIndex:
     """k distinct constants cut the values of a column into 2k + 1 segments: the values below the least constant, each
     constant, the values between two constants, and those above the greatest. A conjunction of comparisons holds on a
-    contiguous range of segments, so the predicates of a value are found by a single binary search: in O(log k) for each
-    value and O(1) for each predicate found.
+    contiguous range of segments. So one binary search finds the predicates for a value, in O(log k) for each value and
+    O(1) for each predicate found.
     """
 
     constants: pl.Series
@@ -45,12 +45,12 @@ class ConstantIndex:
         segment = 2 * place + exact
         counts = self._counts[segment]
         matched = np.flatnonzero(counts)
-        which, entries = expand_ranges(self.starts[segment[matched]], counts[matched])
-        return present[matched[which]], self.predicates[entries]
+        row_of, entries = expand_ranges(self.starts[segment[matched]], counts[matched])
+        return present[matched[row_of]], self.predicates[entries]
 
     def _worth_a_search(self, values: pl.Series) -> pl.Series:
-        """Which values are not NULL and, if all comparisons are equalities, equal to a constant: a hash table finds
-        these ten times faster than a binary search."""
+        """A mask of the values that are not NULL. If all comparisons are equalities, they also equal a constant: a hash
+        table finds these ten times faster than a binary search."""
         if self._counts[::2].any():
             return values.is_not_null()
         return values.is_in(self.constants.implode()).fill_null(False)
@@ -62,8 +62,8 @@ class ConstantIndex:
 
 
 def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantIndex | None:
-    """The index of predicates that are conjunctions of the comparisons `value ⋈ constant`; None if the index would be
-    too large. Each comparison has a series with the constant of every predicate."""
+    """The index of predicates that are conjunctions of the comparisons `value ⋈ constant`; None if the index would have
+    more than MOST_ENTRIES entries. Each comparison comes with a series of the constants, one for each predicate."""
     constants = pl.concat([series for _, series in comparisons]).unique().sort()
     count, last = len(comparisons[0][1]), 2 * len(constants)
     low, high = np.zeros(count, np.int64), np.full(count, last, np.int64)

@@ -1,4 +1,4 @@
-"""Filter: σ_p(A) at τ is the rows of A at τ for which p is TRUE (neither FALSE nor NULL)."""
+"""Filter: σ_p(A) at τ holds the rows of A at τ for which p is TRUE (neither FALSE nor NULL)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Filter:
     predicate: Expression
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Members: selections of many queries that differ only in their constants, as a single operator."""
+"""Members: the selections of many queries that differ only in their constants, as a single operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from operators.state.trace import Trace
 
 MEMBER_TYPE: Final = pa.int32()
 _KEEP = "__keep"
-#: The most rows, and the most pairs of a row and a member, that are evaluated at once.
+#: The limits of the rows, and of the pairs of a row and a member, that are evaluated at once.
 ROWS_AT_ONCE, PAIRS_AT_ONCE = 1 << 17, 1 << 21
 
 
@@ -35,13 +35,13 @@ class Roster:
 
 @dataclass(frozen=True)
 class Members(PickledByCopy):
-    """σ for many members m (queries of a family) at once: outputs each row once for every m for which the predicate
-    with m's constants is TRUE, with m in `__member`. If rows already have a member (`known`), the predicate is
-    evaluated for this member only.
+    """Selects rows for many members (queries of a family) at once: outputs each row once for every member whose
+    constants make the predicate TRUE, with the member's number in `__member`. If rows already have a member (`known`),
+    the predicate is evaluated for this member only.
 
     Linear and stateless. `predicate` reads columns of the row and `parameters`, whose values are in the roster; it must
-    not be in fault on any row. Members are added and removed, so the roster is not part of the operator's identity, nor
-    of the names of state above it.
+    not be in fault on any row. Members are added and removed while the operator runs, so neither its identity nor the
+    names of the states that depend on it include the roster.
     """
 
     operator_version: ClassVar[int] = 1
@@ -52,7 +52,7 @@ class Members(PickledByCopy):
     roster: Roster = field(default=Roster(), repr=False, compare=False)
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
@@ -79,7 +79,7 @@ class Members(PickledByCopy):
                 yield rows[at : at + PAIRS_AT_ONCE] + start, members[at : at + PAIRS_AT_ONCE]
 
     def _owners(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Each row with its own member, if this is still in the roster."""
+        """The pairs of each row and its own member, if that member is still in the roster."""
         numbers = self._numbers.to_numpy()
         owner = frame[MEMBER].to_numpy()
         place = np.searchsorted(numbers, owner)
@@ -120,13 +120,15 @@ class Members(PickledByCopy):
 
     @cached_property
     def _index(self) -> tuple[Expression, ConstantIndex] | None:
-        """The expression whose values are looked up in an index of constants, and the index: preferably an expression
-        compared by equality, else the one with the most comparisons; None if there is none."""
+        """The expression whose values are looked up in an index of constants, and the index. Prefers expressions that
+        are only compared by equality, then those with the most comparisons; None if no index is possible."""
         compared: dict[Expression, list[tuple[str, pl.Series]]] = {}
         names = {parameter.name for parameter in self.parameters}
         for value, comparison, parameter in comparisons(self.predicate, names):
             compared.setdefault(value, []).append((comparison, self._constants[parameter]))
-        ranked = sorted(compared.items(), key=lambda item: (all(how != "equal" for how, _ in item[1]), -len(item[1])))
+        ranked = sorted(
+            compared.items(), key=lambda item: (all(comparison != "equal" for comparison, _ in item[1]), -len(item[1]))
+        )
         indexes = ((value, constant_index(given)) for value, given in ranked)
         return next(((value, index) for value, index in indexes if index is not None), None)
 

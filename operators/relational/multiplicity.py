@@ -32,8 +32,8 @@ def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trac
     """Returns the changes of the relation that contains row r `rule(n_1(r), n_2(r), …)` times, where n_i(r) is the
     multiplicity of r in input i.
 
-    Inputs are changes of the same schema; NULLs are equal, and -0.0 equals 0.0. An element has the greatest order of
-    the row's changes at its instant.
+    Inputs are changes of the same schema; NULLs are equal, and -0.0 equals 0.0. The order of an output element is the
+    greatest one of the row's changes at its instant.
 
     >>> once, twice = Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 5), ("+", {"a": 1}, 7)])
     >>> step = step_by_multiplicity(lambda n, m: n * m, [once, twice], no_multiplicities(), Move(0, 9))
@@ -56,7 +56,7 @@ def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trac
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Changes of rows: the index of the row, the instant, the order, and the weight in each input (inputs, changes)."""
+    """Changes of rows: the index of the row, the instant, the order, and the weights, an array (inputs, changes)."""
 
     row: np.ndarray
     at: np.ndarray

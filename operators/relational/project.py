@@ -21,7 +21,7 @@ class Project:
     outputs: tuple[tuple[str, Expression], ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Union: A ⊎ B at τ is the rows of A and of B at τ, duplicates kept."""
+"""Union: A ⊎ B at τ holds the rows of A and of B at τ, duplicates kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Union:
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -29,7 +29,7 @@ class Values:
     rows: tuple[tuple[object, ...], ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the start of the move shows whether the rows were output already."""
+        """(): the start of the move shows whether the rows were output already."""
         return ()
 
     def step(self, traces: tuple[Trace, ...], move: Move) -> Step:

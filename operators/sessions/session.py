@@ -1,4 +1,4 @@
-"""Session: SQL's SESSION, which pairs each row with its session, the maximal chain of neighbouring rows around it."""
+"""Session: SQL's SESSION, which pairs each row with its session window."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Session:
     """session(A) at τ = each row of A at τ with its session: `window_start` is the session's first value of `column`,
     `window_end` its last plus `gap`.
 
-    Rows of a partition whose values are at most `gap` apart are in the same session, and so on transitively. A row
+    A session is a maximal chain of rows of a partition in which the values of neighbours are at most `gap` apart. A row
     whose column is NULL is in no session and is left out. The gap is in the unit of an integer column, or in ms for
     times. Input and output are changes (elements that end by a retraction): when a session grows, all of its rows are
     retracted and inserted with the new bounds. State: the rows. A step reads the rows of the partitions that change and
@@ -85,8 +85,8 @@ class Session:
         return split_faults(present, faults)
 
     def _near_changes(self, copies: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
-        """Returns the copies that may be in a session with a change, sorted by value; their values; and the number of
-        the chain of each.
+        """Returns the copies that may be in a session with a change, sorted by value; their values; and for each the
+        number of its chain.
 
         Chains are the sessions that would exist if all copies were present at once, so rows of different chains never
         share a session.

@@ -1,4 +1,4 @@
-"""SessionGroup: a session and the GROUP BY above it as a single operator, if each session is a group."""
+"""SessionGroup: a session window and a GROUP BY over it as a single operator, where each session is a group."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class SessionGroup:
     """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session. Outputs `-old`
     and `+new` at each instant at which the row of a session changes: the same elements as the two operators.
 
-    `keys` has the name of each key column, and the partition column or bound that it contains. The aggregates, over the
-    columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums and, unless
+    `keys` has pairs: the name of a key column, and the partition column or bound that it contains. The aggregates, over
+    the columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums and, unless
     `append_only`, the rows. A step costs O(log |state|) for each change; if rows are retracted, it also reads the rows
     of the sessions near them.
 
@@ -74,8 +74,8 @@ class SessionGroup:
         rows = self._valued(changes)
         phases = Phases.of(sums.by_value(rows, self.session.partition), self.session.partition)
         lines = self._lines(phases, traces, move)
-        goes = np.array([line.points is not None for line in lines])
-        for phase, low, high, *parts in sums.by_span(phases, self._gap, goes).iter_rows():
+        retracted = np.array([line.points is not None for line in lines])
+        for phase, low, high, *parts in sums.by_span(phases, self._gap, retracted).iter_rows():
             lines[phases.group[phase]].change(phase, low, high, tuple(parts))
         output, faults = self._changes(phases, lines)
         every = [part for part in (rejected, faults) if part is not None]
@@ -105,8 +105,8 @@ class SessionGroup:
         points = (
             [None] * phases.members if self.append_only else self._points(phases, held, cast(Trace, traces[1]), move)
         )
-        how = self._gap, sums.plus, sums.minus
-        return [SessionLine(*how, own, at) for own, at in zip(sessions, points, strict=True)]
+        arithmetic = self._gap, sums.plus, sums.minus
+        return [SessionLine(*arithmetic, own, at) for own, at in zip(sessions, points, strict=True)]
 
     def _nearby_sessions(self, phases: Phases, sessions: SessionTrace) -> pl.DataFrame:
         """Returns the sessions to which changes may belong or that they may connect, sorted by partition and value."""
@@ -131,11 +131,12 @@ class SessionGroup:
         return sessions.overlapping(lookups).unique([LOOKUP, LOW]).sort(LOOKUP, LOW)
 
     def _points(self, phases: Phases, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
-        """Returns, for each partition, the sums at every value of its sessions; None if no row of it is retracted."""
-        goes = np.zeros(phases.members, np.bool_)
-        goes[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
-        points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
-        opened = held.filter(pl.Series(goes[held[LOOKUP].to_numpy()]))
+        """Returns, for each partition, the sums at every value of its sessions; None if the step retracts none of its
+        rows."""
+        retracting = np.zeros(phases.members, np.bool_)
+        retracting[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
+        points: list[dict[int, Parts] | None] = [{} if retracts else None for retracts in retracting]
+        opened = held.filter(pl.Series(retracting[held[LOOKUP].to_numpy()]))
         if not opened.height or not rows.runs:
             return points
         width = max(self._gap, 1)
@@ -217,7 +218,7 @@ class SessionGroup:
     def _after(
         self, phases: Phases, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
     ) -> tuple[State, ...]:
-        """Returns the state with the sessions after the step, and with the changes of the rows."""
+        """Returns the state after the step."""
         kept = [
             (group, version, False)
             for group, line in enumerate(lines)

@@ -59,8 +59,9 @@ class SessionLine:
         self._values = sorted(self.points or ())
 
     def change(self, phase: int, low: int, high: int, parts: Parts) -> None:
-        """Adds the sums of changes in a phase whose values span `low` to `high` without a gap; if there are `points`,
-        the changes have a single value. Phases must come in order; the changes of a phase may come in any order."""
+        """Adds `parts`, the sums of some changes of a phase. Their values span `low` to `high` without a gap; if there
+        are `points`, they have a single value. Phases must come in order; the changes of a phase may come in any
+        order."""
         if self.points is None:
             self._absorb(phase, low, high, parts)
         else:
@@ -135,7 +136,7 @@ class SessionLine:
         return total
 
     def _own(self, phase: int, at: int) -> Version:
-        """Returns the session at an index as a version that begins at this phase, and ends the version before it."""
+        """Returns the session at an index as a version that begins at this phase; its previous version ends there."""
         session = self.sessions[at]
         if session.born == phase:
             return session

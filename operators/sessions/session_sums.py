@@ -69,8 +69,8 @@ class SessionSums:
         )
 
     def by_span(self, phases: Phases, gap: int, single: np.ndarray) -> pl.DataFrame:
-        """Returns the sums of the changes of each phase over spans of values without a gap, from `LOW` to `HIGH`; in
-        phases of groups that are `single`, over each value."""
+        """Returns the sums of the changes of each phase: for each span of values without a gap, from `LOW` to `HIGH`,
+        or in groups that are `single` for each value."""
         values = phases.rows.select(PHASE, VALUE, *self.names).sort(PHASE, VALUE)
         phase, value = values[PHASE].to_numpy(), values[VALUE].to_numpy()
         opens = single[phases.group[phase]]
@@ -88,7 +88,7 @@ class SessionSums:
         ]
 
     def columns(self, sums: Sequence[Parts]) -> pl.DataFrame:
-        """Returns sums as accumulator columns, which are modulo 2^128."""
+        """Returns the sums as accumulator columns, modulo 2^128."""
         by_part = zip(*sums, strict=True) if sums else ((),) * len(self.names)
         return pl.DataFrame(
             pl.Series(name, _wrapped(values), part.dtype)

@@ -1,4 +1,4 @@
-"""SessionTrace: the newest version of each session, to be looked up by ranges of values."""
+"""SessionTrace: the newest version of each session, for lookups by ranges of values."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ _DELETED = "__gone"
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A map from key to row: `lookup` returns the last row upserted for each key, unless it was deleted later.
+    """A map from key to row: `lookup` returns the row last upserted for each key, unless the key was deleted later.
 
     If `keys` is empty, the map holds a single row. NULL keys are equal to each other. `bound` names an integer column
-    that is the same in all rows of a key: rows with `bound ≤ frontier` are never looked up again, and are dropped some
-    time later.
+    whose value is the same in all rows of a key. Rows with `bound ≤ frontier` are never looked up again, and are
+    dropped some time later.
 
     >>> counts = Accumulators(("a",)).upsert(pl.DataFrame({"a": [1, 2], "n": [5, 6]}), pl.Series([False, False]), 0)
     >>> counts = counts.upsert(pl.DataFrame({"a": [2], "n": [0]}), pl.Series([True]), 0)
@@ -53,7 +53,8 @@ class Accumulators:
         return present.join(keys.select(self.keys), on=list(self.keys), how="semi", nulls_equal=True)
 
     def upsert(self, rows: pl.DataFrame, deleted: pl.Series, frontier: int) -> Accumulators:
-        """Returns the map with each key's row in `rows` replaced, or deleted where `deleted`. Keys are distinct."""
+        """Returns the map with each row of `rows` in place of its key's old row, or without the key where `deleted`.
+        The keys of `rows` are distinct. The frontier is used only with a `bound`."""
         if not rows.height:
             return self
         runs = (*self._without_expired(frontier), self._run(rows, deleted, frontier))

@@ -1,4 +1,4 @@
-"""AliveIndex: an index of the numbered items that are present in each state, for many lookups at once."""
+"""AliveIndex: an index of numbered items by the states in which they are present, for many lookups at once."""
 
 from __future__ import annotations
 

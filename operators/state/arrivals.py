@@ -1,4 +1,4 @@
-"""Arrivals: finds the insertion that a retraction cancels, so that rows stay in the order of their arrival."""
+"""Arrivals: finds the insertion that a retraction cancels. The rows that remain keep the order of their arrival."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ROW, _SIDE = "__arrival_row", "__arrival_side"
 
 
 def arrivals(identity: tuple[str, ...], bound: str | None = None) -> SortedTrace:
-    """Returns the empty state: the present copies of each row, the oldest first."""
+    """Returns the empty state: the copies of each row that are present, the oldest first."""
     return SortedTrace(identity, ARRIVAL_ORDER, bound=bound)
 
 
 def with_arrivals(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
-    """Returns the changes with the arrival `AT` and `SEQUENCE` of their copies: an insertion has its own arrival, a
-    retraction that of the oldest copy that is still present.
+    """Returns the changes with the arrival of their copies in `AT` and `SEQUENCE`. An insertion has its own arrival; a
+    retraction has the arrival of the oldest copy that is still present.
 
     Equal rows leave in the order of their arrival. A retraction is split if its copies have different arrivals.
 

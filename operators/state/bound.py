@@ -1,4 +1,4 @@
-"""Bounds: columns with the instant from which on a row is never looked up again."""
+"""Bounds: columns with an instant. Once the frontier reaches it, the row is never looked up again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MILLISECONDS_PER_DAY = 86_400_000
 
 
 def expired(bounds: pl.Series, frontier: int) -> pl.Series:
-    """Whether each bound is at or below the frontier; a NULL never is. Times are converted to ms, rounded up.
+    """Whether each bound is at or below the frontier; FALSE for NULL. Times are converted to ms, rounded up.
 
     >>> expired(pl.Series([3, 5, None]), 4).to_list()
     [True, False, False]

@@ -17,15 +17,15 @@ from operators.core.run import RowTest, Run
 from operators.kernels.merging import MERGE_RATIO
 
 Merge = Callable[[Sequence[Run]], Run]
-#: The rows of a range. A merge of more than twice as many rows is spread over several steps.
+#: The number of rows in a range. A merge of more than twice this number is spread over several steps.
 MERGE_RANGE_ROWS = 1 << 19
 #: For each row that a step adds, it merges about this many rows.
 MERGE_ROWS_PER_ADDED_ROW = 8
 
 
 def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
-    """Returns the runs, oldest first, after the merges of a step that added the last run. Each level of runs is at
-    least `MERGE_RATIO` times as large as the next level, so that an element is copied O(log n) times. A level has one
+    """Returns the runs, oldest first, after the merges that follow the addition of the last run. Each level of runs is
+    at least `MERGE_RATIO` times as large as the next level, so an element is copied O(log n) times. A level has one
     run, or several that follow each other in their sorted column. `merge` gets runs with overlapping values, oldest
     first.
 
@@ -47,7 +47,8 @@ def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
 
 
 def runs_due(heights: Sequence[int]) -> int:
-    """Returns how many of the newest runs merge: as many as would merge in pairs if no rows cancelled out.
+    """Returns how many of the newest runs merge at once: as many as merging in pairs, newest first, would reach if no
+    rows cancelled out.
 
     >>> runs_due([8, 4, 1]), runs_due([9, 2, 1, 1]), runs_due([4, 1, 1]), runs_due([])
     (1, 3, 2, 0)
@@ -60,8 +61,8 @@ def runs_due(heights: Sequence[int]) -> int:
 
 
 def rewritten(runs: Sequence[Run], dead: RowTest, kept: Callable[[Run], Run]) -> Iterator[Run]:
-    """Yields the runs, and rewrites those whose rows are mostly `dead`; in one step only about `MERGE_RANGE_ROWS`
-    rows."""
+    """Yields the runs. Those whose rows are mostly `dead` are rewritten, but only about `MERGE_RANGE_ROWS` rows in one
+    step."""
     left = MERGE_RANGE_ROWS
     for run in runs:
         if left > 0 and run.mostly(dead):
@@ -72,7 +73,8 @@ def rewritten(runs: Sequence[Run], dead: RowTest, kept: Callable[[Run], Run]) ->
 
 
 def without_tombstones(stack: Sequence[Run], column: str) -> tuple[Run, ...]:
-    """Returns the runs. A new run loses the rows where `column` is TRUE if no older run has rows in its range."""
+    """Returns the runs without unneeded tombstones: a new run loses its rows with TRUE in `column` if no older run has
+    rows in its range."""
     kept, greatest = list[Run](), -1
     for run in stack:
         eldest = run.name is None and not run.merging and greatest < run.sorted_column[0]
@@ -99,13 +101,14 @@ def _levels(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def _follows(before: Run, run: Run) -> bool:
-    """Whether a large run continues where another one ends. Small runs must merge even if they do not overlap."""
+    """Whether `run` belongs to the level of `before`: both are large, and `run` begins above the end of `before`. Small
+    runs must merge even if they do not overlap."""
     return min(before.height, run.height) >= MERGE_RANGE_ROWS // 4 and before.sorted_column[-1] < run.sorted_column[0]
 
 
 def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
-    """Returns the runs after the merge that is due, if there is one: after all of it if it is small, else after its
-    first pieces."""
+    """Returns the runs after the merge that is due, if any: a small merge is done completely, a large one only by
+    `pieces` pieces."""
     levels = _levels(runs)
     many = runs_due([sum(run.height for run in level) for level in levels])
     if many < 2:

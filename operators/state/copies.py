@@ -27,7 +27,7 @@ _FIRST = "__first_equal"
 
 
 def held_copies(state: Trace, changes: pl.DataFrame, partition: Sequence[str], frontier: int) -> pl.DataFrame | None:
-    """Returns the copies in the state of the partitions that change; None if there are none."""
+    """Returns the stored copies of all partitions that change; None if there are none."""
     if not changes.height or not state.runs:
         return None
     copies = state.lookup(with_partition_key(changes, partition).select(partition or [ALL]).unique(), frontier).frame
@@ -82,7 +82,7 @@ def match_copies(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFra
 
 
 def _first_in_first_out(copies: pl.DataFrame, retractions: pl.DataFrame, row: list[str]) -> pl.DataFrame:
-    """Copy number n of a row, in the order of arrival, leaves with retraction number n."""
+    """Pairs copy number n of a row, in the order of arrival, with retraction number n of the row."""
     assert copies.height, "retraction of a row that is not present"
     ids = first_equal(pl.concat([copies.select(row), retractions.select(row)]), row)
     entering = copies.with_columns(ids[: copies.height].alias(ROW)).sort(ROW, SINCE, ARRIVAL)
@@ -134,8 +134,8 @@ def _numbers(rows: np.ndarray, weights: np.ndarray, span: int) -> np.ndarray:
     return numbered
 
 
-# Whether the code at each index belongs to the row of the bound; an index may be after the last code.
 def _same_row(numbers: np.ndarray, places: np.ndarray, bounds: np.ndarray, span: int) -> np.ndarray:
+    """Whether the code at each index belongs to the row of the bound; an index may be after the last code."""
     inside = np.minimum(places, len(numbers) - 1)
     same: np.ndarray = (places < len(numbers)) & (numbers[inside] // span == bounds // span)
     return same

@@ -17,7 +17,7 @@ from operators.state.cascade import cascade
 class HashSet:
     """A set of 64-bit hashes that only grows, held as a few sorted, immutable runs.
 
-    With n values in it, the hash of another value is in the set with probability n / 2^64.
+    A value that was never added is found with probability n / 2^64, where n is the size of the set.
 
     >>> seen = HashSet().add(np.array([7, 3], np.uint64)).add(np.array([3, 5], np.uint64))
     >>> seen.has(np.array([5, 6, 3], np.uint64)).tolist(), [run.height for run in seen.runs]

@@ -12,9 +12,9 @@ from operators.kernels.points import first_above
 
 @dataclass(frozen=True)
 class KeyStates:
-    """A key that changes at n instants has n + 1 states: one before the first, and one from each instant on. States are
-    numbered key by key: the state of a key at an instant is the number of states of all lesser keys, plus the number of
-    its own changes up to the instant.
+    """A key that changes at n instants has n + 1 states: one before the first instant, and one from each instant on.
+    States are numbered key by key. The number of a key's state at an instant is the number of states of all lesser
+    keys, plus the number of the key's own changes up to the instant.
 
     >>> states = KeyStates.of(np.array([2, 2, 5]), np.array([30, 40, 30]))
     >>> states.at(np.array([2, 2, 5, 9]), np.array([29, 35, 30, 30])).tolist()

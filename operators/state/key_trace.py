@@ -1,4 +1,4 @@
-"""KeyTrace: a trace by key in which the elements of a key have no order, so that all runs due merge at once."""
+"""KeyTrace: a trace by key in which the elements of a key have no order, so all runs that are due merge at once."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class KeyTrace(Trace):
     """
 
     def distinct_keys(self) -> float:
-        """Returns about how many different keys the longest run has, estimated from its least hashes: hashes are spread
-        evenly.
+        """Estimates the number of different keys in the longest run from its least hashes, as hashes are evenly
+        distributed.
 
         >>> from operators.core.delta import Delta
         >>> rows = Delta.of([("+", {"a": at % 50_000}, at) for at in range(100_000)])

@@ -25,8 +25,8 @@ class Swept(NamedTuple):
 
 
 def record_last_seen(seen: Accumulators, records: pl.DataFrame) -> Accumulators:
-    """Returns `seen` with the instants of more records. The records have no NULLs, and none is older than the last
-    record seen of its value.
+    """Returns `seen` with the instants of more records. The records have no NULLs, and no record is older than the last
+    one that was seen of its value.
 
     >>> seen = record_last_seen(Accumulators(("a",)), pl.DataFrame({"a": [1, 1], FROM: [3, 5]}))
     >>> seen.runs[0].frame.select("a", LAST).rows()
@@ -48,8 +48,8 @@ def last_seen(seen: Accumulators, values: pl.Series) -> pl.Series:
 
 
 def forget_before(seen: Accumulators, before: int) -> Swept:
-    """Drops the values last seen before an instant, if samples of the runs show that they are at least half of all
-    values: O(1) amortised for each value recorded.
+    """Drops the values last seen before an instant, if they are at least half of all values, as estimated from samples:
+    O(1) amortised for each recorded value.
 
     >>> seen = record_last_seen(Accumulators(("a",)), pl.DataFrame({"a": [1, 2], FROM: [3, 5]}))
     >>> forget_before(seen, 5).seen.runs[0].frame["a"].to_list(), forget_before(seen, 3).changed

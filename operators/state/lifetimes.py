@@ -21,9 +21,10 @@ class Lifetimes:
     """Spans of constant multiplicity: row `row[i]` of `rows` has `multiplicity[i]` in the phases
     `start[i] ≤ phase < end[i]`.
 
-    A phase is a group at an instant at which it changes. `rows` are distinct and sorted by (group, the given order, the
-    other columns), so that the index of a row is its rank. `before` has the multiplicity of each row before its group's
-    first phase, `order` the greatest order of the changes at the start of each span.
+    A phase of a group begins at an instant at which the group changes, and lasts until its next change. `rows` are
+    distinct and sorted by (group, sort keys, other columns), so the index of a row is its rank. `before` has the
+    multiplicity of each row before its group's first phase, `order` the greatest order of the changes at the start of
+    each span.
     """
 
     rows: pl.DataFrame
@@ -36,7 +37,8 @@ class Lifetimes:
 
     @staticmethod
     def of(phases: Phases, held: pl.DataFrame, changes: pl.DataFrame, order: Sequence[SortKey]) -> Lifetimes:
-        """Returns the spans of rows `held` before the step (with `GROUP`, `WEIGHT`) after `changes` (with `PHASE`)."""
+        """Returns the spans of the rows that were `held` before the step (with `GROUP` and `WEIGHT`) or are changed by
+        it (`changes`, with `PHASE`)."""
         columns = [name for name in changes.columns if name not in (PHASE, WEIGHT, ORDER)]
         groups = pl.Series(GROUP, phases.group[changes[PHASE].to_numpy()], pl.Int64)
         frames = [changes.select(*columns, PHASE, WEIGHT, ORDER).with_columns(groups)]

@@ -1,4 +1,4 @@
-"""PointVersions: the rows of a relation during a move, where a key and point have at most one row at any instant."""
+"""PointVersions: the rows of a relation during a move. At any instant there is at most one row of a key and point."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ KEY = "__key"
 @dataclass(frozen=True)
 class PointVersions:
     """`rows` are changes with KEY, sorted by (key, point, instant, weight); `opens` marks the first change of each
-    (key, point). Version v is the row `made[v]`, present in the states `start[v] ≤ state < end[v]` of its key.
-    `settled` has the rows of all other (key, point), which do not change.
+    (key, point). Version v is the row at index `made[v]`, present in the states `start[v] ≤ state < end[v]` of its key.
+    `settled` has the rows whose (key, point) does not change in the move.
     """
 
     rows: pl.DataFrame
@@ -35,7 +35,7 @@ class PointVersions:
 
     @staticmethod
     def of(changes: pl.DataFrame, held: RangeTrace, frontier: int) -> PointVersions:
-        """Returns the versions after changes with HASH, POINT and KEY; `held` has the rows before the move."""
+        """Returns the versions for `changes` with HASH, POINT and KEY; `held` has the rows before the move."""
         rows = changes.sort(KEY, POINT, FROM, WEIGHT)
         key, point, instant, weight = (rows[name].to_numpy() for name in (KEY, POINT, FROM, WEIGHT))
         assert (np.abs(weight) == 1).all(), "a key and point have at most one row"

@@ -32,8 +32,8 @@ def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tup
 def best_and_leaving(
     state: tuple[Trace, ...], changes: pl.DataFrame, partition: Sequence[str], best: int, frontier: int
 ) -> pl.DataFrame | None:
-    """Returns the copies of each changing partition that may be among the `best` after some of the changes, and all
-    copies of the rows that changes retract; None if there are none.
+    """Returns the copies of each changing partition that may be among the `best` at some instant of the step, and all
+    copies of the rows that changes retract; None if the state is empty.
 
     If r copies leave, the copies that move up are among the first best + r. A copy behind these stays behind, because
     at least `best` of them remain.

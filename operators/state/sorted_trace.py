@@ -1,4 +1,4 @@
-"""SortedTrace: a trace that keeps the rows of each key sorted, to find the best ones without reading the others."""
+"""SortedTrace: a trace that keeps the rows of each key sorted, to find the first ones without reading the others."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class SortedTrace:
         """Returns the first rows of each key, in order, with their multiplicities in `__weight`. The columns are those
         appended, or only those of the key if nothing was ever appended.
 
-        `keys` has a row for each key. `n`, one number for all keys or for each, is how many rows are wanted (None: all
-        rows): copies, where the last row's multiplicity is cut to fit, or distinct rows if not `copies`. `behind`
-        promises for each key that no present row precedes this value of the order's first column; NULL promises
-        nothing.
+        `keys` has a row for each key. `n` is the number of wanted rows, for all keys or for each (None: all rows). It
+        counts copies, and the last row's multiplicity is reduced to fit; without `copies`, it counts distinct rows.
+        `behind` has a value for each key: the caller promises that no present row precedes it in the order's first
+        column; NULL promises nothing.
         """
         if not self.runs:
             return keys.select(self.keys).clear()
@@ -80,7 +80,8 @@ class SortedTrace:
         return pl.concat(rounds).drop(HASH, _KEY, _COUNT) if len(rounds) > 1 else rounds[0].drop(HASH, _KEY, _COUNT)
 
     def _rounds(self, wanted: pl.DataFrame, *, copies: bool) -> Iterator[pl.DataFrame]:
-        """Yields the rows of the keys that are decided; for the others, reads twice as many rows from every run."""
+        """Yields rows once all wanted rows of their key are known; for the other keys, reads twice as many rows from
+        every run in the next round."""
         factor, counted = 1, pl.col(WEIGHT) if copies else pl.col(WEIGHT).clip(upper_bound=1)
         while wanted.height:
             exact, cut = self._exact(wanted, factor)
@@ -96,8 +97,8 @@ class SortedTrace:
             wanted, factor = again, factor * 2
 
     def _exact(self, wanted: pl.DataFrame, factor: int) -> tuple[pl.DataFrame, pl.Series]:
-        """Returns the present rows before the first position at which a run was cut, and the hashes of keys that were
-        cut."""
+        """Returns the present rows before the first position at which the rows of a run were cut off, and the hashes of
+        the keys of which rows were cut off."""
         skips = _BEHIND in wanted.columns and _searchable(wanted[_BEHIND])
         limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1, *(self._hash_behind() if skips else ()))
         limits = limits.sort(HASH)
@@ -188,8 +189,8 @@ def _before(column: pl.Series, low: np.ndarray, counts: np.ndarray, behind: pl.S
     """Returns how many of the sorted values of each range precede the value of `behind`, by a binary search in all
     ranges at once; 0 if NumPy cannot read the values without copying them.
 
-    A row is skipped only if it, or a row after it, precedes the value. So because of a NaN some rows may not be skipped
-    that could be, but no row is skipped wrongly.
+    A row is skipped only if it, or a row after it, precedes the value. NaNs may cause too few rows to be skipped, but
+    never too many.
     """
     if column.null_count() or column.n_chunks() > 1:
         return np.zeros(len(low), np.int64)

@@ -13,8 +13,8 @@ from operators.core.run import HASH, Run
 from operators.kernels.points import first_above, first_at_least, points_of
 from operators.state.range_trace import POINT, RangeTrace
 
-#: For each element of a key, in the order of points: the greatest point of the other column up to the element or, if
-#: `falling`, the least one from the element on. So the values ascend.
+#: Of each element of a key, in the order of points: the greatest point of the other column among the elements up to
+#: this one or, if `falling`, the least among those from this one on. So the values ascend.
 REACH = "__reach"
 
 
@@ -22,7 +22,7 @@ REACH = "__reach"
 class SpanTrace(RangeTrace):
     """A range trace by `column` whose runs have REACH of the column `other`.
 
-    If elements of a run are dropped, the REACH of the others is still a valid bound, so it need not change.
+    If elements of a run are dropped, REACH stays a valid bound for the others and is not recomputed.
     """
 
     other: str = ""
@@ -78,9 +78,9 @@ def span_places(
     highs: np.ndarray | None = None,
     reach: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns, for each hash, the index at which its elements of interest begin, and their number. With `highs`: from
-    the first element with a REACH of at least `reach` to the last one with a point of at most `highs`. With `lows`:
-    from the first element with a point of at least `lows` to the last one with a REACH of at most `reach`."""
+    """Returns, for each hash, a range of its elements, as the index of the first and their number. With `highs`: from
+    the first element with REACH ≥ `reach` to the last one with a point ≤ `highs`. With `lows`: from the first element
+    with a point ≥ `lows` to the last one with REACH ≤ `reach`."""
     begin, counts = run.matches(hashes)
     end, points, reaches = begin + counts, run.frame[POINT].to_numpy(), run.frame[REACH].to_numpy()
     if highs is not None:

@@ -1,8 +1,8 @@
 """Trace: a Z-set held as a few sorted, immutable runs, merged like an LSM tree.
 
-A trace can be read at instants at or above the frontier of the last append: whenever runs merge, starts below the
-frontier are moved up to it, and elements that end at or below it are dropped. So old changes cancel out, and the state
-is bounded by the size of the relation. A run with mostly dead elements is rewritten without waiting for a merge.
+A trace can be read at or above the frontier of the last append. Whenever runs merge, starts below the frontier are
+moved up to it, and elements that end at or below it are dropped. So old changes cancel out, and the size of the
+relation bounds the state. A run in which most elements have ended is rewritten without waiting for a merge.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from operators.kernels.merging import distinct_sorted, merge_order, repeated
 from operators.state.bound import expired
 from operators.state.cascade import cascade, rewritten
 
-#: Equal rows of a run are added up if at least one row in `REPEATS` is a repeat. This is estimated from a sample of
-#: rows that are adjacent in the order of hashes: from `_SAMPLE_SIZE` rows when a run is written, from
-#: `_MERGE_SAMPLE_SIZE` when runs merge.
+#: Equal rows of a run are added up if at least one row in `REPEATS` repeats another one. A sample of rows that are
+#: adjacent in the order of hashes shows this: `_SAMPLE_SIZE` rows when a run is written, `_MERGE_SAMPLE_SIZE` when runs
+#: merge.
 REPEATS, _SAMPLE_SIZE, _MERGE_SAMPLE_SIZE = 8, 2048, 512
 #: Concatenations of more chunks are rechunked, since gathering rows from many chunks is slow.
 _MOST_CHUNKS = 6
@@ -59,7 +59,7 @@ class Trace:
         return cascade(runs, partial(reduce, partial(self._merge, frontier)))
 
     def lookup(self, keys: pl.DataFrame, frontier: int) -> Delta:
-        """Returns the consolidated elements at or above the frontier whose key is among the rows of `keys`."""
+        """Returns the consolidated elements valid at or above the frontier whose key is among the rows of `keys`."""
         if not self.runs:
             return Delta(pl.DataFrame())
         hashes = distinct_sorted(key_hash(keys, self.keys).to_numpy())

@@ -1,4 +1,4 @@
-"""Versions: selects the newest of the rows of each key."""
+"""Versions: selects the newest row of each key."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def newest(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Seq
 def _decide_collisions(
     frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str], stays: np.ndarray
 ) -> None:
-    """Updates `stays` in place for keys with the same hash. Their rows may alternate, so a comparison of neighbours
-    does not find all older versions; this groups the remaining rows of such hashes by key."""
+    """Updates `stays` in place for different keys with the same hash. Their rows may alternate, so comparing neighbours
+    does not find all older rows of a key; this function groups the remaining rows of such hashes by key."""
     left = np.flatnonzero(stays)
     doubtful = left[repeated(hashes[left])]
     rows = frame[order[doubtful]].select(keys).with_columns(pl.Series("__place", doubtful))

@@ -14,8 +14,8 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class FromOffsets:
-    """Linear and stateless: the elements of A whose record has at least the offset that `first` gives for its
-    partition; all elements of other partitions. Operators above it have the state of these records only, so they never
+    """Linear and stateless: keeps the elements whose record is at or after the offset that `first` has for its
+    partition, and all elements of other partitions. Later operators hold the state of these records only, so they never
     share state with operators over all records.
 
     >>> changes = Delta.of([("+", {"a": 1}, 5), ("+", {"a": 2}, 6)])
@@ -28,7 +28,7 @@ class FromOffsets:
     first: tuple[tuple[int, int], ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

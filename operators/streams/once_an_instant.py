@@ -16,7 +16,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class OnceAnInstant:
-    """once(S) = the first of the equal rows of an instant, once. Equal rows of different instants all stay.
+    """Keeps the first of the equal rows of each instant. Equal rows of different instants all stay.
 
     The input is a stream. All rows of an instant come in one step, so no state is needed.
 
@@ -32,7 +32,7 @@ class OnceAnInstant:
 
     @property
     def partition(self) -> tuple[str, ...]:
-        """All columns, so that equal rows are on the same target."""
+        """All columns, so the exchange sends equal rows to the same target."""
         return self.columns
 
     @property
@@ -54,7 +54,7 @@ class OnceAnInstant:
         return "Once an instant"
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator has no state."""
+        """(): the operator has no state."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -12,8 +12,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """The identity, without state. The collection stays at the same instant as the collections that the stage
-    processes.
+    """The identity, without state. Its output has the same frontier as the collections that the stage processes.
 
     >>> Relay().step(Delta.of([("+", {"a": 1}, 3)]), (), Move(0, 9)).delta.frame["a"].to_list()
     [1]
@@ -22,7 +21,7 @@ class Relay:
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -16,8 +16,8 @@ from operators.state.trace import Trace
 class Reorder:
     """The identity on collections: each element is released exactly once, in the step whose move covers its start.
 
-    Its trace is arranged by time, and a release is a binary search in each run, so the cost of a step is proportional
-    to the elements that it releases.
+    The trace is arranged by time, and a release is a binary search in each run. So the cost of a step is proportional
+    to the number of elements that it releases.
     """
 
     operator_version: ClassVar[int] = 1

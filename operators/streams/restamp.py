@@ -17,7 +17,7 @@ from operators.streams.tagger import Tagger
 
 @dataclass(frozen=True, slots=True)
 class Restamp:
-    """The composition by which SyncSQL defines ℜ(V): a tagger reads the view's tagged stream."""
+    """Follows SyncSQL's definition of ℜ(V): a tagger reads the view's tagged stream. Outputs changes."""
 
     operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]

@@ -17,9 +17,9 @@ from operators.streams.reorder import Reorder
 class RetractEnds:
     """The identity on collections: (row, [from, to), w) = (row, [from, ∞), w) + (row, [to, ∞), -w).
 
-    Each of the two elements is released in the step whose move covers its start, so elements may arrive before they
-    start. An end has the order of its element. Ends of equal rows at the same instant may become one element with the
-    greatest order, so that for a sliding window the state holds the distinct rows of each slide, not all rows.
+    Each of the two elements is released in the step whose move covers its start; elements may arrive before they start.
+    A retraction has the order of its element. Retractions of equal rows at the same instant may become one element with
+    the greatest order, so the state of a sliding window holds the distinct rows of each slide, not all rows.
 
     >>> window = Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(7, pl.Int64).alias("__to"))
     >>> step = RetractEnds().step(Delta(window), RetractEnds().traces(), Move(0, 9))

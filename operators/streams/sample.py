@@ -19,7 +19,7 @@ class Sample:
 
     Without `keys` the number is a function of the record that caused the element (source, partition, offset), so the
     rows caused by a record are sampled together; the input is a stream. With `keys` it is a function of the row's key,
-    so a row and the row that replaces it are sampled together. Samples of different `number` are independent.
+    so a row and the row that replaces it are sampled together. Samples with different `number`s are independent.
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
     >>> len(Sample(10.0).step(rows, (), Move(0, 9)).delta)
@@ -32,7 +32,7 @@ class Sample:
     number: int = 0
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

@@ -1,5 +1,5 @@
-"""Settings that are decided while an operator runs, and are valid from an offset of a log on: the rates of a Shed, the
-sizes of a window. A decision is logged before it takes effect, so results are a function of the logs."""
+"""Settings of operators (the rates of a Shed, the sizes of a window) that are decided while a query runs. A setting is
+valid from an offset of a log on, and is logged before it takes effect, so results are a function of the logs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Settings = tuple[tuple[int, float], ...]
 
 
 class Decision(NamedTuple):
-    """A setting as it is logged, with bounds of instants that were known at the time: no record of the partition from
-    `offset` on has an instant below `frontier`, unless it is late, and no record before `offset` has one above `high`
-    (None: not known).
+    """A setting as it is logged, with bounds of instants that were known at the time. No record of the partition from
+    `offset` on has an instant below `frontier`, except late records. No record before `offset` has an instant above
+    `high` (None: not known).
     """
 
     offset: Natural

@@ -1,4 +1,4 @@
-"""Shed: drops elements under load, and gives the remaining ones a weight for unbiased estimates."""
+"""Shed: drops elements under load, and adds a share (a sampling weight) to the others, for unbiased estimates."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _KEY, _OPEN = "\0key", "\0open"
 
 
 class Spread(msgspec.Struct, frozen=True, array_like=True):
-    """An estimate of the rows of a group: how many there are; for each value its sum, and the sum of its squares over
-    the rows that may be dropped; the fraction of the rows that may be dropped."""
+    """An estimate about a group: the number of its `rows`; for each value its sum, and the sum of its squares over the
+    rows that may be dropped (`sums`); the fraction of the rows that may be dropped (`part`)."""
 
     rows: float
     sums: tuple[tuple[float, float], ...] = ()
@@ -35,8 +35,8 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """The input of a Shed: its number of rows, how many were kept, the first and the last instant, the rows of each
-    group by a hash of its keys, and the fraction of the rows that may be dropped."""
+    """Statistics of the input of a Shed: the number of `rows` and of those `kept`, the first and the last instant, an
+    estimate for each group by the hash of its keys, and the fraction of the rows that may be dropped (`part`)."""
 
     rows: int
     kept: int
@@ -48,8 +48,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a row adds to an aggregate: the value of `column`; with `counts`, 1 if the value is not NULL; without a
-    column, 1; and 0 where the column `filter` is not TRUE. For a `mean`, the distance from the mean matters as well."""
+    """What a row adds to an aggregate: the value of `column`, or with `counts` 1 if the value is not NULL, or 1 without
+    a column. Where the column `filter` is not TRUE it is 0. `mean`: the aggregate is an average."""
 
     column: str | None = None
     filter: str | None = None
@@ -74,8 +74,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Linear and stateless: each element is kept with a probability, the rate at its record's position, and its share
-    is the inverse of this rate. So Σ x · share is an unbiased estimate of Σ x (Horvitz and Thompson, 1952).
+    """Linear and stateless: the rate at the position of an element's record is the probability that the element is
+    kept, and its share is the inverse of the rate. So Σ x · share is an unbiased estimate of Σ x (Horvitz and Thompson,
+    1952).
 
     Which elements are kept is a function of the log and the rates. The rates are not part of the operator's identity:
     they belong to `query` and are decided while it runs. `keys` are the grouping columns and `values` the values that
@@ -97,7 +98,7 @@ class Shed:
     rates: Settings = field(default=(), repr=False, compare=False)
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def under(self, settings: Settings) -> Shed:
@@ -124,16 +125,16 @@ class Shed:
         return Seen(len(delta), kept, first, last, self._groups(delta.frame), part)
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:
-        """Which rows may be dropped."""
+        """A mask of the rows that may be dropped."""
         always = pl.repeat(True, frame.height, eager=True)
         return always if self.where is None else frame[self.where].fill_null(False)
 
     def _groups(self, frame: pl.DataFrame) -> dict[int, Spread]:
         """Returns the groups, estimated from evenly spaced rows and scaled to all rows."""
-        some = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
-        times = frame.height / some.height
-        hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
-        contributions = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
+        sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
+        times = frame.height / sample.height
+        hashes = sample.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(sample.height, np.uint64))
+        contributions = sample.with_columns(hashes.alias(_KEY), self._open(sample).alias(_OPEN)).select(
             _KEY, _OPEN, *_each(self.values)
         )
         summed = contributions.group_by(_KEY).agg(
@@ -157,7 +158,8 @@ def _sums(values: tuple[Value, ...], where: str | None) -> list[pl.Expr]:
 
 def _powers(name: str, value: Value, where: str | None) -> tuple[pl.Expr, pl.Expr]:
     """Returns the sum of a value, and the sum of its squares over the rows that may be dropped. Dropping a row also
-    moves a mean by the row's distance from it; if all rows may be dropped, the squares account for that."""
+    shifts a mean by the row's distance from it. If all rows may be dropped, the squares of the values account for that;
+    otherwise (`where`), the greater of value and distance is squared."""
     column = pl.col(name)
     size = (
         pl.max_horizontal(column.abs(), (column - column.mean()).abs()) if value.mean and where is not None else column

@@ -29,7 +29,7 @@ class Stamp:
     numbered: bool = field(default=False, metadata={ADDED_LATER: True})
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

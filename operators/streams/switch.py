@@ -14,10 +14,11 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Linear and stateless: B at τ ≥ `at`, and A at τ < `at`. Rows that both have at `at` do not change there.
+    """Linear and stateless: the old collection A at τ < `at`, and the new one B at τ ≥ `at`. At `at`, a row that both
+    have does not change.
 
     With `streams`, both are streams: rows of A before `at` stay, and rows of B before `at` are left out. Once all
-    instants below `at` are final, A adds nothing and may be missing. `query` distinguishes switches of the same `at`.
+    instants below `at` are final, A adds nothing and may be missing. `query` distinguishes switches with equal `at`.
 
     >>> old, new = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 8)]), Delta.of([("+", {"a": 1}, 2)])
     >>> switched = Switch("q", 5).step(new, old, (), None).delta
@@ -31,7 +32,7 @@ class Switch:
     streams: bool = False
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, new: Delta, *rest: Any) -> Step:

@@ -36,7 +36,7 @@ class Tagger:
         return (*Reorder().traces(), Trace("key", self.keys))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of the relation at the instants of the move; the reorder buffer released all their records."""
+        """The changes of the relation at the instants of the move."""
         pending, current = traces
         released = Reorder().step(delta, (pending,), move)
         if not len(released.delta):

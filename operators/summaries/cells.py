@@ -1,4 +1,4 @@
-"""The rows of a summary: its cells, which describe a bucket of values in a zone of time, and the tuples themselves."""
+"""The rows of a summary: cells, each of which describes a bucket of values in a zone of time, and tuples."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Cells:
     buckets: int
 
     def of_zone(self, tuples: pl.DataFrame, hashes: np.ndarray, zone: Zone) -> Iterator[Row]:
-        """Yields the cells of a zone, and the rows that hold its tuples: for each bucket, one row or more for each
-        class of frequency, which is ⌊log2⌋ of how often the value of a tuple occurs in the zone."""
+        """Yields the cells of a zone, and the rows that hold its tuples: for each bucket and class of frequency, one
+        row or more. The class of a tuple is ⌊log2 n⌋, where n is how often its value occurs in the zone."""
         _, places, counts = np.unique(hashes, return_inverse=True, return_counts=True)
         known = tuples.drop(TO, WEIGHT, ORDER).rename({FROM: INSTANT}).with_columns(
             pl.Series(_BUCKET, (hashes >> np.uint64(40)) % np.uint64(self.buckets), pl.Int32),
@@ -75,7 +75,8 @@ class Cells:
                 yield shared | place | _figures(some) | {CONTENT: content}
 
     def added_up(self, cells: pl.DataFrame, granularity: int) -> Iterator[Row]:
-        """Yields the cells of a granularity, each the sum of `cells` of the previous granularity that are due."""
+        """Yields the cells of a granularity. Each is the sum of some of the `cells`, which are all cells of the
+        previous granularity that are due."""
         spans = [self.granularities.span(granularity, start) for start in cells[ZONE_FROM]]
         grouped = cells.with_columns(pl.Series("__start", [start for start, _ in spans], pl.Int64))
         for (start, bucket), some in grouped.group_by("__start", BUCKET, maintain_order=True):
@@ -90,7 +91,7 @@ class Cells:
 
 
 def frame_of(rows: list[Row]) -> pl.DataFrame:
-    """Returns rows as elements."""
+    """Returns the rows as a frame of elements."""
     kinds = {field.name: pl.Series(pa.array([], field.type)).dtype for field in FIELDS}
     return pl.DataFrame(rows, schema={**kinds, **dict.fromkeys(_INTERVAL, pl.Int64())})
 

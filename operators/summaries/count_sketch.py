@@ -1,7 +1,7 @@
 """Count sketches: estimates of how often values occur, in a fixed size (Charikar, Chen, Farach-Colton, ICALP 2002).
 
-Promising tuples (Ali, Aref, ElTabakh, section 3.2) need five operations of a summary. Here these are functions over
-arrays of sketches, so that all cells are processed at once:
+Promising tuples (Ali, Aref, ElTabakh, section 3.2) need five operations of a summary. Here they are functions over
+arrays of sketches, which process all cells at once:
 
 | section 3.2 | here |
 |---|---|
@@ -74,16 +74,17 @@ def estimates(sketches: np.ndarray, hashes: np.ndarray) -> np.ndarray:
 
 
 def products(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Estimates Σ f(v) g(v) over all values v, for each two sketches at the same index of two arrays: the size of their
-    join on the value. For a sketch and itself, this is the second moment F2."""
+    """Estimates Σ f(v) g(v) over all values v, where f and g are the frequencies in two sketches: the size of their
+    join on the value. Pairs the sketches at equal indexes of two arrays. For a sketch and itself, this is the second
+    moment F2."""
     return np.asarray(np.median((some * others).sum(axis=-1), axis=-1), dtype=np.float64)
 
 
 def likeness(before: np.ndarray, after: np.ndarray, sizes: tuple[int, int]) -> float:
-    """Returns how alike the distributions of values of two sketches are, from 0 (nothing in common) to 1 (the same):
+    """Returns how similar the distributions of values of two sketches are, from 0 (nothing in common) to 1 (the same):
     the probability that a value of one equals a value of the other, divided by the geometric mean of the same
-    probability within each sketch. `sizes`: the number of values of each sketch. If values are few or hardly repeat,
-    the result is 1, because nothing is known.
+    probability within each sketch. `sizes` has the number of values of each sketch. If there are few values or they
+    hardly repeat, the sketches say nothing, and the result is 1.
 
     >>> some, same, other = (
     ...     sketches_of(value_hashes(pl.Series([k, k + 1] * 50)), np.zeros(100, np.int64), 1)[0] for k in (1, 1, 8)

@@ -16,8 +16,8 @@ class Granularities:
 
     Granularity 1 has zones within periods of `length`; a zone of granularity i > 1 is a period of length · rate^(i-2).
     `rate` such periods, aligned to instant 0, become one zone of granularity i + 1 when the next `rate` periods are
-    complete: each granularity has `rate` to 2 · `rate` of its periods. At that time, zones of the last granularity are
-    forgotten.
+    complete. So each granularity holds `rate` to 2 · `rate` periods. Zones of the last granularity are forgotten
+    instead.
 
     >>> two = Granularities(length=100, rate=4, depth=3, zones=8)
     >>> two.stay(1, 250), two.stay(2, 250), two.stay(3, 250)
@@ -59,8 +59,8 @@ class Granularities:
         return start, start + length
 
     def stay(self, granularity: int, instant: int) -> tuple[int, int]:
-        """Returns from when to when the zone that contains an instant belongs to a granularity. The zone is complete at
-        the first of the two, in granularity 1 possibly earlier."""
+        """Returns the instants from which and until which the zone that contains an instant belongs to a granularity.
+        The zone is complete at the first of the two, in granularity 1 possibly earlier."""
         _, complete = self.span(granularity, instant)
         begins = complete if granularity == 1 else self._collapse(granularity, instant)
         return begins, self._collapse(granularity + 1, instant)
@@ -74,7 +74,7 @@ class Granularities:
         return next((each for each in range(1, self.depth + 1) if now < self.stay(each, instant)[1]), self.depth)
 
     def _collapse(self, granularity: int, instant: int) -> int:
-        """Returns when zones of the previous granularity become the zone, of this granularity, that contains an
-        instant: when the next zone of the same length is complete."""
+        """Returns when zones of the previous granularity become the zone of this granularity that contains an instant,
+        which is when the next zone of the same length is complete."""
         start, end = self.span(granularity, instant)
         return end + (end - start)

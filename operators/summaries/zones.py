@@ -25,8 +25,8 @@ class Zone:
 def zones_of(
     instants: np.ndarray, hashes: np.ndarray, granularities: Granularities, threshold: float, frontier: int
 ) -> Iterator[Zone]:
-    """Yields the zones that are closed below a frontier. The tuples are in the order of their instants, and none of
-    them belongs to an earlier zone.
+    """Yields the zones that are closed below a frontier. The tuples are in the order of their instants, and no tuple
+    belongs to an earlier zone.
 
     A zone begins with the tick of its first tuple. It ends with its period, after `TICKS` ticks, or before a tick whose
     `likeness` to the zone so far is below `threshold`. The zones are a function of the tuples alone.
@@ -59,7 +59,7 @@ def zones_of(
 
 
 def _limit(first: int, granularities: Granularities) -> int:
-    """Returns the tick before which a zone that begins with the tick `first` ends at the latest."""
+    """Returns the end, as a tick, that a zone from the tick `first` has at the latest."""
     period = first // granularities.ticks + 1
     return min(first + TICKS, period * granularities.ticks)
 

@@ -17,7 +17,7 @@ _MOST_POINTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """The instants t with `t mod period` in `residues`, which are sorted, below the period, and not empty.
+    """The instants t with `t mod period` in `residues`. The residues are sorted, below the period, and at least one.
 
     >>> Periodic(4, (0,)) & Periodic(6, (0,)), Periodic(4, (0,)) | Periodic(2, (1,))
     (Periodic(period=12, residues=(0,)), Periodic(period=4, residues=(0, 1, 3)))
@@ -49,7 +49,7 @@ class Periodic:
         return Periodic(period, tuple(sorted(own | others)))
 
     def next_points(self, instants: np.ndarray) -> np.ndarray:
-        """The first point at or after each instant, at most FOREVER; BEGINNING and FOREVER map to themselves.
+        """The first point at or after each instant, at most FOREVER. BEGINNING and FOREVER stay as they are.
 
         >>> Periodic(10, (0, 4)).next_points(np.array([-1, 0, 3, 5])).tolist()
         [0, 0, 4, 10]

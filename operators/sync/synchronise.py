@@ -47,8 +47,8 @@ class PeriodicSync:
 
 @dataclass(frozen=True, slots=True)
 class EventSync:
-    """sync(A) at τ = A at the last point ≤ τ, and empty before the first. The points are the instants at which, after
-    cancellation, a row of `points` is inserted.
+    """sync(A) at τ = A at the last point ≤ τ, and empty before the first. The points are the instants at which a row is
+    inserted into the input `points` and not retracted at once.
 
     A change waits for the first point at or after it and keeps its order. The start and the finite end of an element
     are two changes. State: the waiting changes by time, and the last point.
@@ -93,5 +93,5 @@ def _insertions(points: Delta) -> Delta:
 
 
 def _after(last: Trace) -> int:
-    """The instant below which all changes are visible already, although runs of the trace may still hold them."""
+    """The instant after the last point. All earlier changes are visible already, although runs may still hold them."""
     return cast(int, last.runs[0].frame[FROM].item()) + 1 if last.runs else BEGINNING

@@ -60,8 +60,8 @@ class Dstream:
 class Rstream:
     """Emits the whole relation at every point, from the first point at or after the first change.
 
-    Rows that are valid from BEGINNING are not a change: they are emitted together with the rest. Rows that did not
-    change at a point have no provenance there, so all orders are 0. By definition, the output and the work at a point
+    Rows that are valid from BEGINNING are not a change: they are emitted together with the others. Rows that did not
+    change at a point are not caused by a record, so all orders are 0. By definition, the output and the work at a point
     are proportional to the size of the relation. State: the relation, and the first change.
 
     >>> stream = Rstream(Periodic(5))

@@ -21,7 +21,7 @@ from operators.expressions import Column, Literal
 class Arguments:
     """The arguments of a call: the columns of PARTITION BY, those of `DESCRIPTOR(…)`, and the constants, in order.
 
-    In a correlated query, `partition` begins with the columns that distinguish the bindings of the outer rows.
+    In a correlated subquery, `partition` begins with the columns that identify the outer row.
     """
 
     partition: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class RelationOperator(Protocol):
 
 
 class TableFunction(RelationOperator, Protocol):
-    """An applicable operator that queries call by name."""
+    """A relation operator that queries call by name."""
 
     #: The syntax of its arguments, for error messages: `DESCRIPTOR(low, high) [, step]`.
     signature: ClassVar[str]

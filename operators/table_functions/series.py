@@ -16,7 +16,7 @@ from operators.state.trace import Trace
 from operators.table_functions.function import Arguments
 
 VALUE = "value"
-#: The most numbers of a row. A row with more is a fault, because so large a range is usually a mistake.
+#: The limit of numbers for a row. A row with more is a fault, because such a range is usually a mistake.
 MOST_VALUES = 1_000_000
 
 

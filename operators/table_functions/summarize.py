@@ -46,8 +46,8 @@ _LONGEST = 2**60
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """summary(A) at τ = the cells of the zones of A that are closed by τ, each with the count sketch of a column's
-    values; and rows that contain the tuples of A in these zones.
+    """summary(A) at τ = the cells of the zones of A that are closed at τ, each with the count sketch of a column's
+    values, and rows that contain the tuples of A in these zones.
 
     A cell is a zone of time and a bucket of values. At the finest granularity zones end where the stream changes; older
     cells are merged into coarser ones, as `granularities` says. Tuples stay in the rows of their first zone until the
@@ -120,9 +120,10 @@ class Summarize:
 
     def describe(self) -> str:
         """A text such as `Summarize v in 16 buckets, granularity 1000 in 8 zones, collapse (4, 3)`."""
-        of = self.granularities
-        finest = f"granularity {of.length} in {of.zones} zones"
-        return f"Summarize {self.column} in {self.buckets} buckets, {finest}, collapse ({of.rate}, {of.depth})"
+        granularities = self.granularities
+        finest = f"granularity {granularities.length} in {granularities.zones} zones"
+        collapse = f"collapse ({granularities.rate}, {granularities.depth})"
+        return f"Summarize {self.column} in {self.buckets} buckets, {finest}, {collapse}"
 
     def traces(self) -> tuple[Trace, ...]:
         """The tuples of the open zone, and cells by the instant at which they are merged."""

@@ -14,7 +14,7 @@ from operators.expressions.rendering import type_name
 
 
 def listed(column: pl.Series, type_: pa.DataType) -> list[object]:
-    """The values of a column as the body of an aggregate holds them: times are integers, decimals are floats.
+    """The values of a column in the form that generated code uses: times are integers, decimals are floats.
 
     >>> import datetime
     >>> listed(pl.Series([datetime.date(1970, 1, 3), None]), pa.date32())

@@ -1,4 +1,4 @@
-"""Takes conditions of statements apart and finds the parts that an index can answer."""
+"""Splits conditions of statements into conjuncts, and finds those that an index can answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def conjuncts(condition: Expression | None) -> list[Expression]:
 
 
 def all_of(tests: list[Expression]) -> Expression | None:
-    """The condition that all tests are TRUE; None if there are none."""
+    """The condition that all tests are TRUE; None without tests."""
     if len(tests) < 2:
         return tests[0] if tests else None
     return Call("and", tuple(tests), tests[0].type)
@@ -35,5 +35,5 @@ def equal_sides(test: Expression, prefix: str) -> tuple[str, Expression] | None:
 
 
 def present(codes: list[Code]) -> str:
-    """Code for the condition that no value is NULL; empty if none can be NULL."""
+    """Code for the condition that no value is NULL; empty if no value can be NULL."""
     return " and ".join(f"{code.text} is not None" for code in codes if code.nullable)

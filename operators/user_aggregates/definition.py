@@ -24,14 +24,15 @@ from operators.core.stored_names import ADDED_LATER
 from operators.expressions.tree import Expression, columns
 from operators.python import PythonClass
 
-#: The table of the rows in the window, and the table that results are inserted into.
+#: The table of the rows in the window, and the table into which results are inserted.
 WINDOW_TABLE, RETURN_TABLE = "inwindow", "return"
 Clause = Literal["initialize", "iterate", "terminate", "expire"]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTable:
-    """A table that each group has. `single`: it has exactly one row from the end of INITIALIZE on."""
+    """A local table, of which each group has its own. `single`: it has exactly one row from the end of INITIALIZE
+    on."""
 
     name: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -178,7 +179,7 @@ class Definition:
 
     @property
     def blocking(self) -> bool:
-        """Whether it returns values only at the end of its input."""
+        """Whether the aggregate returns values only at the end of its input."""
         return bool(self.terminate) if self.python is None else self.python.ends
 
     @property
@@ -207,7 +208,7 @@ class Definition:
 
     @property
     def returns_many(self) -> bool:
-        """Whether it may return more or fewer than one row at the end."""
+        """Whether the aggregate may return more or fewer than one row at the end."""
         if self.python is not None:
             return not self.python.ends
         if any(returns(statement) for statement in walk_all((*self.initialize, *self.iterate, *(self.expire or ())))):
@@ -303,8 +304,8 @@ def subqueries_of(expressions: Iterator[Expression], definition: Definition) -> 
 
 
 def tables_of(statement: Statement, definition: Definition) -> set[str]:
-    """The tables that a statement reads or changes. Using the row that leaves the window is not a read of the window:
-    EXPIRE gets that row as its parameters."""
+    """The tables that a statement reads or changes. A statement that uses the row that leaves does not read the window,
+    because EXPIRE gets this row as its parameters."""
     queries = list(statement.queries) if isinstance(statement, Insert) else []
     queries += [subquery.query for subquery in subqueries_of(expressions_of(statement), definition)]
     scans = [scan for query in queries for scan in query.scans]

@@ -1,4 +1,4 @@
-"""Which calls over windows start over when their window is empty, so that their earlier state can be dropped."""
+"""Finds the calls over windows that start over when their window is empty. Their earlier state can then be dropped."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from operators.user_aggregates.fold_plan import FoldCall
 
 
 def begins_again(call: FoldCall) -> bool:
-    """Whether a call over a window treats a row that comes to an empty window like the first row of all.
+    """Whether a call over a window treats a row that enters an empty window like the very first row.
 
-    A base definition starts over with INITIALIZE. A window definition continues with ITERATE: it starts over in effect
-    if it has no state except the rows of the window, and ITERATE does the same for a single row as INITIALIZE, as in
-    the built-in MIN.
+    A base definition starts over with INITIALIZE. A window definition continues with ITERATE. In effect it starts over
+    if it has no state except the rows of the window, and ITERATE does the same for a single row as INITIALIZE. The
+    built-in MIN is an example.
     """
     definition = call.definition
     if call.mode != "delta":
@@ -36,7 +36,7 @@ def begins_again(call: FoldCall) -> bool:
 
 
 def leaves_silently(definition: Definition) -> bool:
-    """Whether EXPIRE returns nothing for a row that leaves."""
+    """Whether EXPIRE returns no values for a row that leaves."""
     return definition.python is not None or not any(map(returns, walk_all(definition.expire or ())))
 
 
@@ -52,7 +52,7 @@ def _kept(statements: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def _with_oldest(definition: Definition, statement: Statement) -> Statement:
-    """The statement with `oldest()` replaced by the parameters where it is a whole output of a query."""
+    """The statement with the parameters in place of each query output that is just `oldest()`."""
     if not isinstance(statement, Insert):
         return statement
     queries = tuple(

@@ -1,4 +1,4 @@
-"""Runs the generated code of aggregates over events; shared by all operators that use it."""
+"""Runs the generated code of aggregates over events, for all operators with user-defined aggregates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Events:
 
 @dataclass
 class Returned:
-    """What was returned: the values, and the index of the event that returned each."""
+    """The returned values, and for each the index of the event that returned it."""
 
     at: list[int] = field(default_factory=list)
     values: list[object] = field(default_factory=list)

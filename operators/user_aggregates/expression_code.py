@@ -1,7 +1,8 @@
 """Python code for expressions, with SQL's NULL as None.
 
-Values are Python's int, float, bool and str; a TIMESTAMP is an int in µs, a DATE an int in days. An undefined result is
-NULL, such as a division by zero or the root of a negative number. An integer outside its type raises OverflowError.
+Values are Python's int, float, bool and str; a TIMESTAMP is an int in µs, a DATE an int in days. An undefined result,
+such as that of a division by zero or the root of a negative number, is NULL. An integer outside its type raises
+OverflowError.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ class ExpressionCoder:
 
 
 def _as_python_mixes(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The operands of arithmetic. An integer operand of a float loses its cast to float, which Python does itself."""
+    """The operands of arithmetic. If one is a float and the other an integer, the integer loses its cast to float,
+    because Python converts it itself."""
     if name not in ("add", "subtract", "multiply", "divide"):
         return arguments
     bare = [_integer_below(argument) for argument in arguments]
@@ -157,7 +159,7 @@ def _as_python_mixes(name: str, arguments: tuple[Expression, ...]) -> tuple[Expr
 
 
 def _integer_below(expression: Expression) -> Expression | None:
-    """The integer below a cast to float; None for all other expressions."""
+    """The integer operand of a cast to float; None for all other expressions."""
     cast = isinstance(expression, Call) and expression.function in ("widen", "cast")
     if not cast or not pa.types.is_floating(expression.type):
         return None
@@ -450,7 +452,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
 
 
 def _partly(function: Callable[..., float]) -> Callable[..., float | None]:
-    """The function with NULL (None) as its result where it is undefined."""
+    """The function with the result None (NULL) where it is undefined."""
 
     def made(*values: float) -> float | None:
         try:

@@ -1,4 +1,4 @@
-"""The events of a step of an aggregate over a stream: rows that come and leave, their order, and which have results."""
+"""The events of a step of an aggregate over a stream: rows that enter and leave, in order, some with results."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from operators.user_aggregates.generate import COME, END, LEAVE, RESTART
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows that come, sorted by group and then by time; each group's rows are at `starts` ≤ index < `ends`.
+    """The rows that enter, sorted by group and then by time; each group's rows are at `starts` ≤ index < `ends`.
 
-    `number` is the number of a row in its group, from 1. `shown` says which rows have a result.
+    `number` is the number of a row in its group, from 1. `shown` marks the rows that have a result.
     """
 
     rows: pl.DataFrame
@@ -30,13 +30,14 @@ class Batch:
 
     @property
     def instants(self) -> np.ndarray:
-        """When the rows came."""
+        """The instants at which the rows entered."""
         return self.rows[FROM].to_numpy()
 
 
 @dataclass(frozen=True)
 class Leaving:
-    """Rows that may leave the window: their group, number and instant, and a frame with the arguments of calls."""
+    """Rows that may leave the window: their groups, numbers and instants, and a frame with the arguments of the
+    calls."""
 
     rows: pl.DataFrame
     group: np.ndarray
@@ -46,7 +47,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Ordered:
-    """The events of a call, and for each the index of the row that its result belongs to: the rows that come are
+    """The events of a call, and for each the index of the row to which its result belongs. The rows that enter are
     numbered first, then those that leave."""
 
     events: Events
@@ -54,7 +55,8 @@ class Ordered:
 
 
 def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordered:
-    """The events where rows only come: all rows or, to tumble, the last rows of each slot, which starts over."""
+    """The events if rows only enter: all rows or, for tumbling windows, the last rows of each slot, which starts
+    over."""
     code = np.full(len(batch.group), COME)
     at = np.arange(len(batch.group))
     if call.mode == "tumble":
@@ -69,8 +71,8 @@ def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordere
 
 
 def with_leaving(call: FoldCall, batch: Batch, leaving: Leaving, trigger: np.ndarray) -> Ordered:
-    """The events where each leaving row leaves just before its `trigger` row comes. What EXPIRE returns belongs to the
-    results of that row."""
+    """The events if each leaving row leaves just before its `trigger` row enters. The values that EXPIRE returns belong
+    to the results of the trigger row."""
     come, leave = np.arange(len(batch.group)), np.arange(len(leaving.group))
     sorting = np.lexsort(
         (
@@ -87,7 +89,7 @@ def with_leaving(call: FoldCall, batch: Batch, leaving: Leaving, trigger: np.nda
 
 
 def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
-    """The events where rows leave at their own instants, before rows of the same instant come; both have results."""
+    """The events if rows leave at their own instants, before rows of the same instant enter; both have results."""
     come, leave = len(batch.group), len(leaving.group)
     sorting = np.lexsort(
         (
@@ -103,7 +105,7 @@ def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
 
 
 def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, indexes: np.ndarray, code: np.ndarray) -> Events:
-    """The events of the rows at the `indexes`; the rows that come are numbered first, then those that leave."""
+    """The events of the rows at the `indexes`; the rows that enter are numbered first, then those that leave."""
     parts = [batch.rows] if leaving is None else [batch.rows, leaving.rows]
     group = [batch.group] if leaving is None else [batch.group, leaving.group]
     number = [batch.number] if leaving is None else [batch.number, leaving.number]
@@ -122,7 +124,7 @@ def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, indexes: np.n
 
 
 def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
-    """The events with a restart of each group whose window becomes empty: it has no result until its next row, which
+    """The events, where each group whose window becomes empty is restarted: it has no result until its next row, which
     starts over. `alive` is the number of rows in each window before the events."""
     events, code = ordered.events, ordered.events.code.copy()
     change = ((code & COME) > 0).astype(np.int64) - ((code & LEAVE) > 0).astype(np.int64)
@@ -136,7 +138,7 @@ def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
 
 
 def without_unseen(ordered: Ordered) -> Ordered:
-    """The events without the rows that leave just before their group starts over: their effect is never seen."""
+    """The events without the rows that leave just before their group starts over, because they have no effect."""
     events = ordered.events
     code, count = events.code, len(events.code)
     if not ((code & RESTART) > 0).any():

@@ -21,7 +21,7 @@ from operators.user_aggregates.definition import (
     Scan,
 )
 
-#: cumulative: rows only come; tumble: each slot of SLIDE starts over; delta: rows come and leave.
+#: cumulative: rows only enter; tumble: each slot of SLIDE starts over; delta: rows enter and leave.
 Mode = Literal["cumulative", "tumble", "delta"]
 
 
@@ -62,8 +62,8 @@ class FoldCall:
 def chosen(
     name: str, base: Definition | None, window: Definition | None, arguments: tuple[str, ...], frame: Frame | None
 ) -> FoldCall:
-    """The call over a frame (None: no window), by the base or the window definition; at least one must be given. Raises
-    UserError if neither fits."""
+    """The call over a frame (None: no window), with the base or the window definition, of which at least one must be
+    given. Raises UserError if neither fits."""
     if frame is None or frame.length is None:
         definition = base or window
         assert definition is not None
@@ -87,7 +87,7 @@ def chosen(
 
 
 def over_window(base: Definition) -> Definition:
-    """The window version of a base definition: runs it over all rows of the window for each result."""
+    """A window definition that runs the base definition over all rows of the window for each result."""
     columns = tuple((f"value_{at}", type_) for at, (_, type_) in enumerate(base.parameters))
     arguments = tuple(Column(f"r1:{name}", type_) for name, type_ in columns)
     fold = Fold("g2", base, arguments, base.result)

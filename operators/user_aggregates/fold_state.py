@@ -20,7 +20,7 @@ from operators.user_aggregates.evaluate import Groups, indexes
 from operators.user_aggregates.rows import Rows
 
 #: Columns: the key of a state without PARTITION BY or GROUP BY; the number of a row in its group; how many rows have
-#: come to a group; how many have left it; the instant of a row in a window.
+#: entered a group; how many have left it; the instant of a row in a window.
 WHOLE, NUMBER, ARRIVED, DEPARTED, AT = "__whole", "__number", "__count", "__first", "__at"
 _GROUP, _ROW = "__group", "__row"
 
@@ -45,8 +45,8 @@ def tables_of(definition: Definition) -> tuple[LocalTable, ...]:
 
 @dataclass
 class Loaded:
-    """The groups of a step: `heads` has their keys, `arrived` and `departed` how many of their rows have arrived and
-    left so far, and `groups` the states by call."""
+    """The groups of a step: `heads` has their keys, `arrived` and `departed` the numbers of rows that have entered and
+    left each group so far, and `groups` the states by call."""
 
     heads: pl.DataFrame
     arrived: np.ndarray
@@ -101,8 +101,8 @@ def _groups(
     tables = [[Rows(indexed[table.name]) for _ in range(size)] for table in definition.stored]
     windows = [Rows() for _ in range(size)] if definition.reads_window else []
     for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
-        found, some = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
-        nulls = nulls or some
+        found, has_nulls = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
+        nulls = nulls or has_nulls
         made = windows if table.name == WINDOW_TABLE else tables[place]
         for group, rows in found.items():
             made[group] = Rows(indexed.get(table.name, ()), rows)
@@ -113,7 +113,7 @@ def _groups(
 def _load_rows(
     table: LocalTable, heads: pl.DataFrame, keys: tuple[str, ...], trace: Trace, frontier: int
 ) -> tuple[dict[int, list[tuple[int, list[object]]]], bool]:
-    """The rows of a table by group, and whether a value is NULL."""
+    """The rows of a table by group, and whether any value is NULL."""
     frame = trace.lookup(heads, frontier).frame
     if not frame.height:
         return {}, False

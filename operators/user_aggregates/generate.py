@@ -19,10 +19,11 @@ from operators.user_aggregates.rows import LimitReached, Rows
 from operators.user_aggregates.statement_code import StatementCoder
 from operators.user_aggregates.writer import Nulls, Writer
 
-#: What an event does, as bits, in the order of execution: start over, the row leaves, the row comes, TERMINATE runs.
+#: The actions of an event, as bits, in the order of execution: start over, the row leaves, the row enters, TERMINATE
+#: runs.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 EVERY_CODE: Final = frozenset({0, RESTART | LEAVE | COME | END})
-#: The most steps of loops that a clause may take for one event.
+#: The limit of the steps of loops that a clause may take for one event.
 MOST_STEPS: Final = 10_000_000
 _NAMES = re.compile(
     r"i|code|number|gone|instant|random|group|key|row|value|steps|live|arrived|codes|sizes|states|tables|windows|events|size"
@@ -47,7 +48,7 @@ class BodyFailed(UserError):
 
 @dataclass(frozen=True)
 class Generated:
-    """The compiled function of a definition. `indexes` are those that its tables need, by name."""
+    """The compiled function of a definition. `indexes` has the indexes that each of its tables needs, by table name."""
 
     definition: Definition
     function: Callable[..., Any]
@@ -56,7 +57,8 @@ class Generated:
     source: str
 
     def run(self, *arguments: Any, describe: Callable[[int], str] = str) -> Any:
-        """Runs the events. Raises BodyFailed with the line in the definition and the event as text by `describe`."""
+        """Runs the events. If a statement fails, raises BodyFailed with its line in the definition, and with the event,
+        which `describe` turns into text."""
         try:
             return self.function(*arguments)
         except (LimitReached, OverflowError, ArithmeticError, MemoryError, ValueError, TypeError) as error:
@@ -78,8 +80,8 @@ class Generated:
 
 @lru_cache(maxsize=256)
 def generated(definition: Definition, *, nulls: bool, codes: frozenset[int]) -> Generated:
-    """The function for events whose codes are among `codes`. Without `nulls`, it expects that no argument is NULL, and
-    that a stored value is NULL only in a column that some statement may set to NULL."""
+    """The function for events whose actions are among `codes`. Without `nulls`, the function requires that no argument
+    is NULL, and that a stored value is NULL only in a column that some statement may set to NULL."""
     every = ((table.name, name) for table in definition.tables for name, _ in table.columns)
     columns = set(every) if nulls else set[tuple[str, str]]()
     while True:

@@ -1,4 +1,4 @@
-"""IdlePartitions: finds the partitions of a fold whose windows have become empty, so that their state is dropped."""
+"""IdlePartitions: finds the partitions of a fold whose windows have become empty, to drop their state."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class IdlePartitions:
     """Partitions of a fold over windows of RANGE `length` that are dropped once their window is empty.
 
     With ACTIVE EXPIRATION, that is when the last row has left. Otherwise a trace `ends` holds, for each partition, the
-    instant from which on its window is empty, with the number of rows that have arrived so far: if more rows arrive,
-    there is a later entry, and this one is void.
+    instant from which on its window is empty, and the number of rows that have arrived so far. If more rows arrive, a
+    later entry is added, and this one is void.
     """
 
     keys: tuple[str, ...]
@@ -32,15 +32,15 @@ class IdlePartitions:
 
     @staticmethod
     def of(group_by: tuple[str, ...], calls: Sequence[FoldCall], frame: Frame | None) -> IdlePartitions | None:
-        """None if no partition may be dropped: rows are not partitioned, windows have no length in time, or a call does
-        not start over when its window is empty."""
+        """Returns None if no partition may be dropped: rows are not partitioned, windows have no length in time, or a
+        call does not start over when its window is empty."""
         if not group_by or frame is None or frame.kind != "range" or frame.length is None:
             return None
         return IdlePartitions(group_by, frame.length, frame.active) if all(map(begins_again, calls)) else None
 
     def due(self, ends: Trace, held: Accumulators, start: int, end: int) -> pl.DataFrame:
-        """The keys of the partitions whose windows are empty from an instant in [start, end) on, if no row arrives; a
-        frame without rows if there are none. `held` is the state of the partitions."""
+        """The keys of the partitions whose windows become empty at an instant in [start, end) if no row arrives, as a
+        frame. `held` is the state of the partitions."""
         found = [] if self.active else [part.frame.drop(RESERVED) for part in ends.between(start, end)]
         if not found:
             return pl.DataFrame()
@@ -51,16 +51,16 @@ class IdlePartitions:
         return known.join(last, on=[*held.keys, ARRIVED], how="semi", nulls_equal=True).select(held.keys)
 
     def drop(self, batch: Batch, loaded: Loaded, ends: Trace, start: int, end: int) -> tuple[np.ndarray, Trace]:
-        """Which of the loaded partitions are dropped at the end of a step over [start, end), and the trace `ends` after
-        it. Clears the tables of those that are dropped."""
+        """Returns a mask of the loaded partitions that are dropped at the end of a step over [start, end), and the
+        trace `ends` after the step. Clears the tables of the dropped partitions."""
         if self.active:
             dropped = loaded.arrived == loaded.departed
         else:
-            came = np.flatnonzero(batch.ends > batch.starts)
-            empty = emptied(batch.instants[batch.ends[came] - 1], self.length)
+            active = np.flatnonzero(batch.ends > batch.starts)
+            empty = emptied(batch.instants[batch.ends[active] - 1], self.length)
             dropped = np.ones(len(loaded.arrived), np.bool_)
-            dropped[came] = empty < end
-            stays = came[empty >= end]
+            dropped[active] = empty < end
+            stays = active[empty >= end]
             ends = self._with_ends(ends, loaded, stays, empty[empty >= end], start).forget(end)
         for at in np.flatnonzero(dropped).tolist():
             for groups in loaded.groups:
@@ -85,7 +85,7 @@ class IdlePartitions:
 
 
 def emptied(instants: np.ndarray, length: int) -> np.ndarray:
-    """The instants from which on windows of a length are empty if their last rows came at `instants`.
+    """The instants from which on windows of a length are empty if their last rows entered at `instants`.
 
     >>> emptied(np.array([3]), 10).tolist(), (emptied(np.array([3]), FOREVER) == FOREVER).tolist()
     ([14], [True])

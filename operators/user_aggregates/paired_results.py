@@ -17,8 +17,9 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class PairedResults:
-    """For each row, the i-th output row has the i-th result of each window, NULL if the window returned fewer. There
-    are as many as the largest number of results. A row for which any window returned nothing is dropped.
+    """For each input row, the i-th output row has the i-th result of each window, NULL if the window returned fewer.
+    The window with the most results determines the number of output rows. If any window returned no result, the row
+    has no output.
 
     `windows` has, for each window, the columns with the lists of its calls' results; `results` has the output columns
     in the same order.

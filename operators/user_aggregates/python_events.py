@@ -21,7 +21,7 @@ def fold_values(
     arguments: Sequence[pl.Series],
     states: Sequence[bytes | None],
 ) -> tuple[list[bytes | None], list[int], list[object]]:
-    """The states after the events, the indexes of the events that returned something, and the values returned."""
+    """The states after the events, the indexes of the events that returned a value, and these values."""
     columns = [_array(column, type_) for column, (_, type_) in zip(arguments, made.parameters, strict=True)]
     answer = fold_events(made, sizes, codes, columns, states)
     return answer.states, answer.at, _values(answer.values, made.result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-#: The most rows of a local table of a group.
+#: The limit of the rows of a local table of a group.
 MOST_ROWS: Final = 1_000_000
 Row = list[object]
 
@@ -30,9 +30,9 @@ Found = list[tuple[int, Row]] | NumberedRows
 class Rows:
     """A table as a dict from row numbers, which ascend in the order of insertion, to rows.
 
-    `before` has the old versions of the rows that changed since the table was loaded (None: a new row). Code that
-    changes columns of a row in place, which must not be indexed, stores the old version there first. `find` has a
-    function for each index: it maps a key without NULLs to the rows that have it, as pairs with their numbers.
+    `before` has the old versions of the rows that changed since the table was loaded (None: a new row). Code may change
+    columns that are in no index in place, after it has stored the old version of the row in `before`. `find` has a
+    function for each index: it maps a key without NULLs to the rows that have it, as pairs (number, row).
 
     >>> table = Rows([(0,)])
     >>> table.insert(["a", 1])

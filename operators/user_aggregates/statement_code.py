@@ -291,7 +291,7 @@ class StatementCoder:
 
     @contextmanager
     def _several(self, folds: tuple[Fold, ...]) -> Iterator[None]:
-        """Writes a loop over the rows of a definition that may return several rows, if one is among the folds."""
+        """Writes a loop over the returned rows if one of the folds is a definition that may return several rows."""
         several = next((f for f in folds if isinstance(f.function, Definition) and f.function.returns_many), None)
         if several is None:
             yield
@@ -388,8 +388,9 @@ class StatementCoder:
             self._inside -= 1
 
     def _matching(self, table: str, places: tuple[int, ...], keys: list[Code]) -> str:
-        """The code of the rows that an index has for some keys. A lookup before the statement's first loop is stored in
-        a variable, for the rest of the statement or, in a condition, also for the first statement after it."""
+        """The code of a lookup of rows by keys in an index. The result of a lookup before the statement's first loop is
+        stored in a variable for the rest of the statement and, if the lookup is in a condition, for the first statement
+        after it."""
         index, key = self._index(table, places), "".join(f"{code.text}, " for code in keys)
         if (known := self._found.get((table, index, key))) is not None:
             return known
@@ -503,8 +504,8 @@ class StatementCoder:
         self.names[subquery.name] = Code(name, not (subquery.exists or count))
 
     def _of_one_row(self, subquery: Subquery) -> Code | None:
-        """The code of the subquery if it only reads a column of a table with a single row that the statement does not
-        change; else None."""
+        """The code of a subquery that only reads a column of a single-row table which the statement does not change;
+        None for other subqueries."""
         query = subquery.query
         if subquery.exists or query.keys is not None or query.where is not None or query.order or query.folds:
             return None

@@ -59,9 +59,9 @@ class StreamFold:
     and output are insertions that are never retracted.
 
     State: the values of single-row tables by partition, a trace for each other table, and the rows that may leave: by
-    number or, if active, by the instant of their expiry. A partition is dropped once its window of RANGE is empty, if
-    the calls start over then (`begins_again`). The cost of a step is the number of rows that come and leave, plus the
-    rows of local tables in the touched partitions; definitions that read `inwindow` also read its rows.
+    number or, if active, by the instant of their expiry. A partition is dropped once its RANGE window is empty, if the
+    calls then start over (`begins_again`). The cost of a step is the number of rows that enter and leave, plus the rows
+    of local tables in the touched partitions; definitions that read `inwindow` also read its rows.
     """
 
     replaces_columns: ClassVar[bool] = False
@@ -127,11 +127,13 @@ class StreamFold:
 
     @property
     def _idle_partitions(self) -> IdlePartitions | None:
-        """The partitions that are dropped from the state when their window is empty; None if none is."""
+        """The partitions that are dropped from the state when their window is empty; None if no partition is
+        dropped."""
         return IdlePartitions.of(self.group_by, self.calls, self.frame)
 
     def _span(self, move: Move) -> tuple[int, int]:
-        """The instants [start, end) of the rows that a move processes; if rows wait, those of slots that end in it."""
+        """The instants [start, end) of the rows that a move processes. If rows wait for the end of their slot, these
+        are the rows of slots that end in the move."""
         if not self._buffers:
             return move.start, move.end
         assert self.frame is not None and self.frame.slide is not None
@@ -139,8 +141,8 @@ class StreamFold:
         return (move.start - 1) // slide * slide + 1, (move.end - 1) // slide * slide + 1
 
     def traces(self) -> tuple[State, ...]:
-        """The groups; rows by number; rows by time (until they expire, or until their slot ends); the ends of windows
-        by time, which use the trace of rows by time if no rows are in it; then the tables."""
+        """The groups; the rows by number; the rows by time, until they expire or their slot ends; the ends of windows
+        by time, in the trace of rows by time if it has no rows; then the tables."""
         tables = [trace for call in self.calls for trace in table_traces(call.definition, self._keys)]
         times = [Trace("time")] * (2 if self._buffers and self._idle_partitions is not None else 1)
         return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), *times, *tables)
@@ -214,7 +216,7 @@ class StreamFold:
     def _grouped(
         self, frame: pl.DataFrame, expiring: pl.DataFrame, idle: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray, np.ndarray]:
-        """Returns the rows that come, one for each copy, sorted by group and time; the groups; the group of each of
+        """Returns the rows that enter, one for each copy, sorted by group and time; the groups; the group of each of
         these rows; and the group of each row that expires."""
         names = [name for name in frame.columns if name not in RESERVED]
         ties = key_hash(frame, names) if names and frame.height else pl.Series([0] * frame.height, dtype=pl.UInt64)
@@ -315,7 +317,7 @@ class StreamFold:
         return Leaving(rows, rows[_GROUP].to_numpy(), rows[NUMBER].to_numpy(), rows[AT].to_numpy())
 
     def _triggered(self, batch: Batch, stored: Leaving | None, loaded: Loaded) -> tuple[Leaving, np.ndarray]:
-        """The rows that leave, stored ones and ones that come in this step, and the row before which each leaves."""
+        """The rows that leave, whether stored or new in this step, and for each the row before which it leaves."""
         assert self.frame is not None and self.frame.length is not None
         parts = [] if stored is None or not len(stored.group) else [stored]
         parts.append(Leaving(batch.rows, batch.group, batch.number, batch.instants))
@@ -326,9 +328,9 @@ class StreamFold:
         else:
             expiry = every.instants + self.frame.length + 1
             trigger = first_at_least(batch.instants, batch.starts[every.group], batch.ends[every.group], expiry)
-        goes = np.flatnonzero(trigger < batch.ends[every.group])
-        left = Leaving(every.rows[goes], every.group[goes], every.number[goes], every.instants[goes])
-        return left, trigger[goes]
+        leaving = np.flatnonzero(trigger < batch.ends[every.group])
+        left = Leaving(every.rows[leaving], every.group[leaving], every.number[leaving], every.instants[leaving])
+        return left, trigger[leaving]
 
     def _kept(self, batch: Batch, left: Leaving, loaded: Loaded, numbered: Accumulators, move: Move) -> Accumulators:
         """The rows by number after the step."""
@@ -354,7 +356,7 @@ class StreamFold:
 
     def _leavers(self, expiring: pl.DataFrame, expired_group: np.ndarray, batch: Batch, move: Move) -> Leaving | None:
         """The rows that expire in this move, with the instants of their expiry: first the stored ones, then those that
-        also come in it."""
+        also enter in it."""
         if self.frame is None or not self.frame.active:
             return None
         assert self.frame.length is not None
@@ -405,7 +407,7 @@ class StreamFold:
         return Delta.empty({**polars_schema(self.schema), **polars_schema(pa.schema(list(self.added)))})
 
     def _output(self, work: _Work, ordered: Sequence[Ordered], returned: Sequence[Returned]) -> Delta:
-        """The rows of the events that returned something, with the values returned."""
+        """The rows of the events that returned values, with these values."""
         batch, leavers = work.batch, work.leavers
         coming = len(batch.group)
         shown = np.concatenate([batch.shown, np.ones(0 if leavers is None else len(leavers.group), np.bool_)])
@@ -435,7 +437,7 @@ class StreamFold:
 
 @dataclass(frozen=True)
 class _Work:
-    """The data of a step: the rows that come, the states of their groups, and the rows that expire as events."""
+    """The data of a step: the rows that enter, the states of their groups, and the rows that expire as events."""
 
     batch: Batch
     loaded: Loaded

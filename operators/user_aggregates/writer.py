@@ -43,7 +43,7 @@ class Writer:
 
 @dataclass
 class Nulls:
-    """The columns of local tables that may be NULL; `grown`: a statement added one."""
+    """The columns of local tables that may be NULL; `grown`: a statement has added such a column."""
 
     columns: set[tuple[str, str]]
     grown: bool = False

@@ -1,4 +1,4 @@
-"""Final: delays rows until the instant from which on they no longer change, as EMIT FINAL requires."""
+"""Final: delays rows until they no longer change, as EMIT FINAL requires."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class NetTrace(Trace):
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """final(A) at τ = the rows of A at τ with `bound + after ≤ τ`: an element [from, ∞) begins no earlier than that.
+    """final(A) at τ = the rows of A at τ with `bound + after ≤ τ`: the start of an element is moved to `bound + after`
+    if it is earlier.
 
-    `bound` is an integer column. Input and output are changes: elements without an end. If rows do not change after
-    their bound, such as the results of a window after its end, each is output once and stays. Changes that cancel
-    before their bound are dropped, so the state is the rows that wait. An output element has the order 0, because it is
-    caused by the passing of time and not by a record.
+    `bound` is an integer column. Input and output are changes: elements without an end. A row that does not change
+    after its bound, such as the result of a window after its end, is output once and stays. Changes that cancel before
+    their bound are dropped, so the state is the rows that wait. An output element has the order 0, because the passing
+    of time causes it and not a record.
 
     >>> counts = Delta.of([("+", {"n": 1, "end": 9}, 3), ("-", {"n": 1, "end": 9}, 5), ("+", {"n": 2, "end": 9}, 5)])
     >>> final = Final("end")

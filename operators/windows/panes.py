@@ -23,10 +23,10 @@ _NEAR, _CENTURY_US = 2**61, 36_600 * DAY_US
 class Panes:
     """panes(A) at τ = A with the time in `column` moved back to the start of its pane `[k·width + offset, … + width)`.
 
-    If windows begin and end where panes do, each contains a pane as a whole or not at all. `Assign` then returns the
-    same rows except for `column` (width = gcd(size, slide); Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005).
-    Equal rows of an instant become a single element with the greatest order. Linear and stateless. A row whose `column`
-    is NULL is in no pane and is dropped. The width is in the unit of an integer column, in ms for times.
+    If windows begin and end where panes do (width = gcd(size, slide)), each window contains a pane completely or not at
+    all. `Assign` then returns the same rows except for `column` (Li et al., No Pane, No Gain, SIGMOD Record 34(1),
+    2005). Equal rows of an instant become a single element with the greatest order. Linear and stateless. A row whose
+    `column` is NULL is in no pane and is dropped. The width is in the unit of an integer column, in ms for times.
 
     >>> rows = Delta.of([("+", {"ts": 7}, 10), ("+", {"ts": 8}, 10)])
     >>> Panes("ts", width=5).step(rows, (), Move(0, 20)).delta.frame.select("ts", "__weight").rows()

@@ -25,8 +25,8 @@ class RowWindow:
     multiple of `slide` that does not exceed the partition's number of rows up to τ.
 
     Rows are numbered from 1 in the order of (from, order); a row of weight n is n rows. The input is insertions that
-    are never retracted. The window moves when a row arrives with which the partition's count is a multiple of `slide`:
-    all rows that enter and leave then get the instant and the order of this arrival. State: the count of each
+    are never retracted. The window moves when an arriving row makes the partition's count a multiple of `slide`: all
+    rows that then enter and leave get the instant and the order of this arrival. State: the count of each
     partition, and, by partition and number, the rows that are in the window or will enter it. A step reads only the
     stored rows that enter or leave.
 
@@ -159,13 +159,13 @@ class RowWindow:
 class _Batch:
     """The partitions that have new rows in a step. Each field has one entry for each partition."""
 
-    #: Its key columns, and its number in `_GROUP`.
+    #: The key columns of the partition, and its number in `_GROUP`.
     heads: pl.DataFrame
     #: The index of its first new row.
     firsts: np.ndarray
-    #: How many new rows it has.
+    #: The number of its new rows.
     sizes: np.ndarray
-    #: How many rows it had before the step.
+    #: The number of its rows before the step.
     count: np.ndarray
     #: The number of the last row in the window, a multiple of the slide: before the step, and after it.
     seen: np.ndarray

@@ -61,8 +61,8 @@ def _decimal_digits(expression: Expression) -> pa.DataType:
 
 
 def _decimal_result(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Returns the decimal type of a result: exact if 38 digits suffice (docs/functions.md), None if the scale is too
-    large."""
+    """Returns the decimal type of a result, which is exact if 38 digits suffice (docs/functions.md); None if the scale
+    is too large."""
     (_, left_scale), (_, right_scale) = digits(left), digits(right)
     whole, scale = max(whole_digits(left), whole_digits(right)), max(left_scale, right_scale)
     if name == "multiply":
@@ -125,8 +125,8 @@ def _fits(estimate: pl.Expr, type_: pa.DataType) -> pl.Expr:
 def _decimal_value(call: Call, operation: Operation, left: pl.Expr, right: pl.Expr) -> pl.Expr:
     """Computes with 38 digits at the scale of the result.
 
-    Polars raises if the result has more digits. Where that is possible, the size is first estimated with floats; a
-    result within a relative 10^-12 of the limit is treated as an overflow.
+    Polars raises an error if the result has more digits. Where the result may have more, it is first estimated with
+    floats; a result within a relative 10^-12 of the limit counts as an overflow.
     """
     result = call.type
     if digits(result)[0] == 38:

@@ -70,13 +70,13 @@ def _or_empty(array: pl.Expr) -> pl.Expr:
 
 
 def _concat(first: pl.Expr, second: pl.Expr) -> pl.Expr:
-    there = first.is_not_null() | second.is_not_null()
-    return pl.when(there).then(pl.concat_list([_or_empty(first), _or_empty(second)]))
+    any_present = first.is_not_null() | second.is_not_null()
+    return pl.when(any_present).then(pl.concat_list([_or_empty(first), _or_empty(second)]))
 
 
 def _compared(change: Callable[[list[object], object], object]) -> Evaluation:
-    """Applies `change` to each array and value that are not NULL, in a Python loop over the batch: Polars can compare
-    elements only with a constant."""
+    """Applies `change` to each pair of an array and a value, neither of them NULL, in a Python loop over the batch:
+    Polars can compare elements only with a constant."""
 
     def build(call: Call, array: pl.Expr, value: pl.Expr) -> pl.Expr:
         dtype = polars_type(call.type)
@@ -110,7 +110,7 @@ def _entry(takes: str, summary: str, example: str, rule: Rule, evaluation: Evalu
 
 
 def _equals_any(array: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Whether an element equals the value; NULL where no element is equal, but one is NULL."""
+    """Whether any element equals the value; NULL where no element is equal but one is NULL."""
     found = array.list.contains(value)
     unknown = array.list.len() > array.list.drop_nulls().list.len()
     return pl.when(value.is_not_null()).then(pl.when(found).then(True).when(~unknown).then(found))

@@ -22,14 +22,14 @@ from operators.expressions.tree import Call, Literal
 
 _Build = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
-#: The order comparisons with their operands swapped: `x < y` is `y > x`.
+#: The order comparisons, each with the one that has its operands swapped: `x < y` is `y > x`.
 MIRRORED_ORDERS: Final = {
     "less": "greater",
     "less_or_equal": "greater_or_equal",
     "greater": "less",
     "greater_or_equal": "less_or_equal",
 }
-#: The comparisons that hold on a contiguous range of values, with their operands swapped.
+#: The comparisons that hold on a contiguous range of values, each with the one that has its operands swapped.
 MIRRORED: Final = {**MIRRORED_ORDERS, "equal": "equal"}
 
 
@@ -66,8 +66,8 @@ def _compare(symbol: str, summary: str) -> Function:
 
 
 def _mirrored(build: _Build, mirror: _Build) -> _Build:
-    """Puts a constant on the right: with a constant on the left of a column of a repeated value, Polars evaluates the
-    comparison to a single row."""
+    """Puts a constant on the right. With a constant on the left, and a column that holds one repeated value on the
+    right, Polars evaluates the comparison to a single row."""
 
     def built(a: pl.Expr, b: pl.Expr) -> pl.Expr:
         constant = not a.meta.root_names() and b.meta.root_names()
@@ -88,8 +88,8 @@ COMPARE: dict[str, _Build] = {
 
 
 def compare(symbol: str, type_: pa.DataType) -> _Build:
-    """Returns the comparison of two values of a type. Structs need their own: Polars panics when it compares two
-    structs with `=` and one of them is NULL on every row."""
+    """Returns the comparison of two values of a type. Structs need a comparison of their own, because Polars panics
+    when it compares two structs with `=` and one of them is NULL on every row."""
     return _STRUCTS.get(symbol, COMPARE[symbol]) if pa.types.is_struct(type_) else COMPARE[symbol]
 
 

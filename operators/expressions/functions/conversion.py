@@ -1,4 +1,4 @@
-"""Casts. `converted` is null where a value has no counterpart; CAST makes that a fault, TRY_CAST keeps the null."""
+"""Casts. `converted` is null where the target type has no such value; CAST makes this a fault, TRY_CAST keeps NULL."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -200,7 +200,7 @@ def _try_cast(call: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _widen(call: Call, arguments: Sequence[Compiled]) -> Compiled:
-    """Widening has a value for every argument, unless the common decimal type would need more than 38 digits."""
+    """Widens a value. This is in fault only where a decimal would need more than 38 digits in the common type."""
     source, target = call.arguments[0].type, call.type
     value = _cast_value(call, arguments[0].value)
     if not (decimal(target) and decimal(source)) or whole_digits(target) >= whole_digits(source):

@@ -19,7 +19,7 @@ def constant(expression: Expression) -> bool:
 
 
 def with_constants(rule: Rule, *positions: int) -> Rule:
-    """Returns the rule, with literals required at these positions where they are present."""
+    """Returns the rule with a further condition: arguments at these positions, if present, must be literals."""
 
     def checked(arguments: Arguments) -> Signature | None:
         fits = all(constant(arguments[position]) for position in positions if position < len(arguments))

@@ -30,7 +30,7 @@ from operators.expressions.tree import Call
 Read = Callable[[Any], Any]
 
 _STEP = re.compile(r'\.(?:"([^"]*)"|([^.\[\]"]+))|\[(-?\d+)\]|\["([^"]*)"\]|\[\'([^\']*)\'\]')
-#: Matches the escape of half a surrogate pair, also where both halves are written.
+#: Matches the escape of one half of a surrogate pair, even if the other half follows.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 #: Integers with at least this many characters are kept as text, because Python converts long integers slowly.
 _LONGEST_INTEGER = 4000
@@ -70,7 +70,7 @@ def _refuse(constant: str) -> None:
 
 @dataclass(frozen=True)
 class _Huge:
-    """A number that no DOUBLE can hold or that is too long to be computed with, as it is written."""
+    """A number in its original notation, because no DOUBLE can hold it or it is too long to convert."""
 
     text: str
 
@@ -88,7 +88,7 @@ _PARSE = json.JSONDecoder(parse_constant=_refuse, parse_float=_float, parse_int=
 
 
 def _load(text: str) -> Any:
-    """Parses JSON text. Raises ValueError if it is not JSON, or holds half a surrogate pair, which represents no
+    """Parses JSON text. Raises ValueError if it is not JSON or contains an unpaired surrogate, which is no
     character."""
     if _SURROGATE.search(text):
         json.dumps(json.loads(text, object_pairs_hook=list), ensure_ascii=False).encode()
@@ -114,7 +114,7 @@ def _dump(value: Any) -> str:
 
 
 def _dump_numbers(value: Any) -> str:
-    """As `_dump`, for a value that contains numbers kept as they are written."""
+    """As `_dump`, for a value with numbers that are kept in their original notation."""
     if isinstance(value, _Huge):
         return value.text
     if isinstance(value, dict):

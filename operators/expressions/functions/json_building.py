@@ -27,8 +27,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def writable(kind: pa.DataType) -> bool:
-    """Whether values of a type can be put into JSON: whole numbers, doubles, texts, booleans, and arrays and structs of
-    these. Other types have several notations; a cast to VARCHAR or DOUBLE chooses one.
+    """Whether values of a type can be written as JSON: integers, doubles, texts, booleans, and arrays and structs of
+    these. Values of other types have several notations; a cast to VARCHAR or DOUBLE chooses one.
 
     >>> writable(pa.list_(pa.int32())), writable(pa.date32())
     (True, False)
@@ -103,8 +103,8 @@ def _plain(value: Any, whole: bool) -> Any:
 
 _TAKES = "integers, doubles, texts, booleans, and arrays and structs of these"
 #: The first argument of these functions is hidden from users. It has a mark for each other argument: JSON_MARK for a
-#: call that returns JSON, which is put in as it is, and TEXT_MARK for any other value. The binder sets the marks,
-#: because plans may replace such a call by a constant or a column later.
+#: call that returns JSON, which is inserted unchanged, and TEXT_MARK for any other value. The binder sets the marks,
+#: because the optimizer may later replace such a call by a constant or a column.
 JSON_MARK, TEXT_MARK = "j", "t"
 BUILDING: dict[str, Function] = {
     "to_json": Function(

@@ -13,8 +13,8 @@ from operators.expressions.tree import Call
 
 
 def _connect(operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
-    """Connects operands. An operand in fault is null, so the result is null unless another operand decides it; only in
-    that case the fault is masked."""
+    """Connects operands. An operand in fault is null, so the result is null unless another operand decides it. If one
+    does, the fault is masked."""
 
     def evaluate(_: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = reduce(operation, [argument.value for argument in arguments])

@@ -49,7 +49,8 @@ def _defined(summary: str, example: str, build: Build, problem: str) -> Function
 
 
 def _rounding(arguments: Arguments) -> Signature | None:
-    """The rule of rounding: a decimal keeps the requested digits, and gets one more whole digit for the carry."""
+    """The typing rule of rounding: a decimal keeps the requested digits, and gets one more whole digit for the
+    carry."""
     if not argument_count_in(arguments, 1, 2) or not numeric(arguments[0].type):
         return None
     if len(arguments) == 2 and not (constant(arguments[1]) and integer(arguments[1].type)):

@@ -1,4 +1,5 @@
-"""Functions of patterns: LIKE and regular expressions (the syntax of Rust's regex crate, linear in the text)."""
+"""Functions of patterns: LIKE and regular expressions, in the syntax of Rust's regex crate. Searches take linear
+time."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def _like_regex(pattern: str, escape: str) -> str:
     return "".join(parts)
 
 
-#: The characters of a SIMILAR TO pattern that mean the same in a regular expression.
+#: The special characters of SIMILAR TO that mean the same in a regular expression.
 _SIMILAR_SIGNS = frozenset("|*+?{}(),0123456789")
 
 
@@ -86,7 +87,7 @@ def _like_rule(arguments: Arguments) -> Signature | None:
 
 
 def _checked(rule: Rule) -> Rule:
-    """Returns a rule that also compiles a literal pattern, so that a DDL statement with an invalid one is refused."""
+    """Returns a rule that also compiles a literal pattern: a statement with an invalid pattern is refused."""
 
     def checked(arguments: Arguments) -> Signature | None:
         signature = rule(arguments)

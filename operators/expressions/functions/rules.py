@@ -17,7 +17,7 @@ def is_text_literal(expression: Expression) -> bool:
 
 
 def shared_type(arguments: Sequence[Expression]) -> pa.DataType | None:
-    """Returns the common type, to which text literals adapt; None if there is none."""
+    """Returns the common type of the arguments, to which text literals adapt; None if no such type exists."""
     fixed = [argument.type for argument in arguments if not is_text_literal(argument)]
     others = common_type(fixed)
     if len(fixed) == len(arguments) or others is None:

@@ -8,7 +8,7 @@ from operators.core.calendar_range import DAY_US, days_in_range, microseconds_in
 from operators.expressions.function import Compiled, lit_text, literal_value, quoted
 from operators.expressions.tree import Call, Interval, Literal
 
-#: More months and microseconds than the years 1 to 9999 have.
+#: Numbers of months and microseconds that exceed the length of the years 1 to 9999.
 _MONTHS, _MICROSECONDS = 12 * 10_000, 366 * 10_000 * DAY_US
 
 

@@ -98,8 +98,8 @@ def _near(call: Call, _: pl.Expr, value: pl.Expr) -> pl.Expr:
 
 
 def _as_integers(column: pl.Series, rounded: np.ndarray, type_: pa.DataType) -> pl.Series:
-    """Returns integers, or the unscaled values of decimals, in the type of the column. A number that a float cannot
-    hold exactly may be rounded beyond the limits of the type; it is clipped to them."""
+    """Returns `rounded` numbers, integers or unscaled decimals, in the type of the column. A number that a float cannot
+    hold exactly may be rounded beyond the limits of the type, and is then clipped to them."""
     exact = pl.Series(column.name, rounded).cast(pl.Int128)
     if decimal(type_):
         most, scale = digits(type_)

@@ -39,7 +39,7 @@ def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "t
 
 def _spread(text: pl.Expr, *others: pl.Expr) -> pl.Expr:
     """Returns the text with as many rows as the longest argument, null where any argument is null. List operations of
-    Polars misread a lone literal."""
+    Polars misread a literal that has a single row."""
     return pl.when(pl.all_horizontal([other.is_not_null() for other in others])).then(text)
 
 
@@ -154,7 +154,7 @@ def _texts(least: int, *, strict: bool) -> Rule:
 
 
 def _texts_of(call: Call, arguments: Sequence[Compiled]) -> tuple[list[pl.Expr], pl.Expr | None]:
-    """Returns the arguments as text, and the fault, also of bytes that are not UTF-8."""
+    """Returns the arguments as text, and their fault, which includes bytes that are not UTF-8."""
     pairs = list(zip(arguments, call.arguments, strict=True))
     texts = [converted(compiled.value, source.type, TEXT) for compiled, source in pairs]
     unread = [

@@ -123,7 +123,7 @@ def _diff(call: Call, _: pl.Expr, start: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def _number(moment: pl.Expr, unit: str) -> pl.Expr:
-    """Returns the number of the calendar unit in which the moment lies."""
+    """Returns the number of the calendar unit that contains the moment."""
     years = _long(moment.dt.year())
     if unit == "year":
         return years
@@ -222,8 +222,8 @@ def _zone_rule(arguments: Arguments) -> Signature | None:
 
 
 def _in_zone(call: Call, moment: pl.Expr, *_: pl.Expr) -> pl.Expr:
-    """Converts between time zones. A time that occurs twice, because clocks go back, means the later moment. A time
-    that clocks skip when they go forward is read with the offset before the change."""
+    """Converts between time zones. A local time that occurs twice, because clocks go back, means the later moment. A
+    local time that clocks skip when they go forward is read with the offset before the change."""
     source, target = (str(literal_value(zone)) for zone in call.arguments[1:])
 
     def instant(hours: int) -> pl.Expr:

@@ -23,7 +23,7 @@ class ScalarType:
     name: str
     arrow: pa.DataType
     polars: pl.DataType
-    #: Types of the same kind are cast in the same way; a kind is a row or column of the table of conversions.
+    #: Types of the same kind are cast in the same way; the table of conversions has a row and a column for each kind.
     kind: str
     #: The Avro schema that is written: a primitive, or a primitive with its logical type.
     avro: str | Mapping[str, str]
@@ -33,7 +33,7 @@ class ScalarType:
     aliases: tuple[str, ...] = ()
     #: The name in messages about records, where it differs.
     record_name: str = ""
-    #: Casts by the kinds of source and target: null where the target has no such value.
+    #: Casts by the kinds of source and target; they return null where the target has no such value.
     converts: Mapping[tuple[str, str], Conversion] = field(default_factory=dict)
     #: Returns the stored form of a record's value (a JSON value, a Python value or what Avro stores); None if invalid.
     read: Callable[[object], object | None] | None = None
