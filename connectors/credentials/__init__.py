@@ -1,1 +1,1 @@
-"""Secrets by reference, TLS of our own clients, and masking of secrets in texts."""
+"""References to secrets, TLS settings of the project's clients, and masking of secrets in texts."""

@@ -1,8 +1,8 @@
 """Reads the declared columns of many Avro records of one writer schema, field by field over all records.
 
-This is possible if the writer schema is `vectorised`. A row that this module cannot prove valid is marked as in doubt
-and left to avro_records, which decides, and gives the reason if it refuses the row. On every other row both agree: the
-property tests compare them.
+This is possible if the writer schema is `vectorised`. A row that this module cannot prove valid is marked as in doubt;
+`avro_records` then reads it, or refuses it with a reason. Both modules agree on all other rows; property tests compare
+them.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,19 @@ from operators.core.calendar_range import DAY_US, FIRST_DAY, FIRST_US, LAST_DAY,
 from operators.core.distinct_type import DistinctType, stored
 from operators.expressions.functions.conversion import converted
 
-#: The microseconds in a unit of a timestamp, by logical type; other types are in microseconds. A number without a
-#: logical type is in milliseconds.
+#: The number of microseconds in one unit of a timestamp, by logical type: 1 for all types that are not listed. A number
+#: without a logical type counts milliseconds.
 TIMESTAMP_SCALE = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "": 1000}
 TIMESTAMP_NANOS = frozenset({"timestamp-nanos", "local-timestamp-nanos"})
-#: The kinds of Avro types, except null, that contain no other types.
+#: The kinds of Avro types that contain no other types, except null.
 FLAT = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 
 
 @dataclass(frozen=True)
 class FieldValues:
-    """A field of all records: its `values`, or the `start` and `size` of its bytes in the buffer, or the `fields` of a
-    nested record. `present` marks the records in which the field is not null; None means all."""
+    """One field of all records: its `values`, or the `start` and `size` of its bytes in the buffer, or the `fields` of
+    a nested record. `present` marks the records in which the field is not null; None means all records.
+    """
 
     present: Mask | None
     values: NDArray[Any] | None = None
@@ -46,9 +47,11 @@ class FieldValues:
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column, or a field of a declared struct, and what it is read from: the field of the writer's record
-    that has the index `source` and the type `writer`; both are None if there is no such field. `children` are the
-    fields of a struct."""
+    """A declared column, or a field of a declared struct, with the writer's field from which it is read.
+
+    `source` is the index of that field in the writer's record, `writer` its type; both are None if the writer has no
+    such field. `children` are the fields of a struct.
+    """
 
     declared: "pa.Field[Any]"
     source: int | None
@@ -57,7 +60,7 @@ class Column:
 
 
 def vectorised(writer: AvroType) -> bool:
-    """Whether the wire layout of a type can be read field by field: no arrays or maps, no union except with null.
+    """Whether a type can be read field by field: it has no arrays, no maps, and no unions except with null.
 
     >>> vectorised(AvroType("long")), vectorised(AvroType("array", branches=(AvroType("long"),)))
     (True, False)
@@ -68,7 +71,7 @@ def vectorised(writer: AvroType) -> bool:
 
 
 def convertible(column: Column) -> bool:
-    """Whether the conversion of a column to its declared type is vectorised too."""
+    """Whether a column can be converted to its declared type for all records at once."""
     writer, declared = column.writer, column.declared.type
     if writer is None:
         return True
@@ -84,8 +87,9 @@ def convertible(column: Column) -> bool:
 
 
 def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> FieldValues:
-    """Reads a field at all cursors, and advances them. `parent` marks the rows in which the enclosing record is present
-    (None: in all); in the other rows nothing is read, and the cursor stays."""
+    """Reads a field at all cursors, and advances them. `parent` marks the rows in which the enclosing record is
+    present; None means all rows. In the other rows nothing is read, and the cursor stays.
+    """
     present = parent
     if writer.null_branch is not None:
         second = cursors.branch(parent)
@@ -141,15 +145,18 @@ _LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], FieldValues]] = {
 
 
 class ColumnMaker:
-    """Builds Arrow arrays from the fields read from a buffer; marks in `doubt` the rows to be read one by one."""
+    """Builds Arrow arrays from the fields that were read from a buffer. It marks rows that must be read one by one in
+    `doubt`.
+    """
 
     def __init__(self, buffer: Buffer, doubt: Mask) -> None:
         self._buffer = buffer
         self._doubt = doubt
 
     def make(self, column: Column, field: FieldValues | None, parent: Mask | None) -> "pa.Array[Any]":
-        """The array of a column. Marks the rows as in doubt in which a column declared NOT NULL is NULL, except where
-        the enclosing struct is absent: `parent` marks the rows that have it (None: all)."""
+        """The array of a column. `parent` marks the rows in which the enclosing struct is present; None means all rows.
+        Such a row is marked as in doubt if a column declared NOT NULL is NULL in it.
+        """
         if field is None or column.writer is None:
             declared: Any = stored(column.declared.type)
             nulls: pa.Array[Any] = pa.nulls(len(self._doubt), declared)
@@ -161,7 +168,7 @@ class ColumnMaker:
         return self._leaf(column.declared.type, column.writer, field)
 
     def suspect(self, wrong: Mask, present: Mask | None) -> None:
-        """Marks the rows as in doubt that are both `wrong` and `present` (None: all are present)."""
+        """Marks the rows that are both `wrong` and `present` as in doubt; None means all are present."""
         np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
 
     def _struct(self, column: Column, field: FieldValues) -> "pa.Array[Any]":
@@ -236,7 +243,7 @@ class ColumnMaker:
         return pa.array(symbols, pa.string(), mask=None if field.present is None else ~field.present)
 
     def _text(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
-        """The bytes as views into the buffer, without copies; strings are checked to be UTF-8."""
+        """The bytes as views into the buffer, without copying; marks strings that are not UTF-8 as in doubt."""
         assert field.start is not None and field.size is not None
         cells = views(self._buffer.words, field.start, field.size)
         if pa.types.is_binary(declared):
@@ -246,7 +253,9 @@ class ColumnMaker:
         return array
 
     def _distinct(self, declared: DistinctType, field: FieldValues) -> "pa.Array[Any]":
-        """The values of a type that is stored as text; marks values not in the type's canonical form as in doubt."""
+        """The values of a type that is stored as text; marks values that are not in the type's canonical form as in
+        doubt.
+        """
         array = self._text(pa.string(), field)
         text = pl.col("text")
         regular = (converted(text, pa.string(), declared) == text).fill_null(value=False)
@@ -254,7 +263,7 @@ class ColumnMaker:
         return array
 
     def _decimal(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
-        """Decimals from big-endian two's complement of one to sixteen bytes: each becomes two words of 64 bits."""
+        """Decimals of 128 bits, as two words of 64 bits, from one to sixteen bytes in big-endian two's complement."""
         assert field.start is not None and field.size is not None
         words, start, size = self._buffer.words, field.start, field.size
         self.suspect((size < 1) | (size > 2 * WORD), field.present)
@@ -272,7 +281,7 @@ class ColumnMaker:
 
 
 def _within(high: Ints, low: NDArray[np.uint64], bound: int) -> Mask:
-    """Whether -bound < value < bound for 128-bit values in two words."""
+    """Whether -bound < value < bound, for 128-bit values in two words."""
     top, bottom = divmod(bound, 2**64)
     negative_top, negative_bottom = divmod(1 - bound, 2**64)
     below = (high < top) | ((high == top) & (low < np.uint64(bottom)))
@@ -287,7 +296,7 @@ def _bound(declared: Any) -> int:
 
 
 def _storage(declared: pa.DataType) -> str:
-    """The NumPy type that Arrow stores for a number, a date or a timestamp."""
+    """The NumPy type in which Arrow stores a number, a date or a timestamp."""
     return f"{'f' if pa.types.is_floating(declared) else 'i'}{declared.bit_width // 8}"
 
 

@@ -79,8 +79,9 @@ class ParquetSink:
         """Does nothing: there are no resources to release."""
 
     def _remove_parts(self) -> None:
-        """Removes the temporary files of killed processes. Temporary files of the next file to be written are kept: a
-        process that has been superseded, but has not noticed it yet, may still be writing one."""
+        """Removes the temporary files of killed processes. Temporary files of the next file are kept, because a
+        superseded process that has not noticed it yet may still be writing one.
+        """
         for part in self._directory.glob(f".{_FILES}.*"):
             if part.name[1:] < self._file(self._number + 1).name:
                 part.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Reads ranges of offsets as columns, without creating an object for each record. Needs the native part.
 
-Each partition has a request in flight while its last response is processed, so the records of a range that starts where
-the last one ended are usually fetched already. If a range ends within a batch, the batch is kept and decoded again from
-that offset.
+While the last response of a partition is processed, the next request is in flight. So the records of a range that
+starts where the last range ended have usually been fetched already. If a range ends within a batch, the batch is kept,
+and decoded again for the next range.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def unreadable(settings: KafkaSettings) -> str:
 
 
 class FetchReader:
-    """Reads ranges of many partitions. If there are too many, drops what is kept for the least recently used ones."""
+    """Reads ranges of many partitions. It keeps responses for at most 32 partitions, those used most recently."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings, self.connections = settings, BrokerConnections(settings)
@@ -79,8 +79,8 @@ class FetchReader:
         """The committed records of each range, in at least one piece. All ranges are requested at once; each must be
         read to its end before `read` is called again.
 
-        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
-        a transient failure, such as no record arriving for 30 s, is raised.
+        If a range can never be read, because its records or its topic are gone, its last piece is the error. A
+        transient failure, for example if no record arrives for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
         while len(self._partitions) > max(_MOST_PARTITIONS, len(ranges)):
@@ -102,7 +102,7 @@ class FetchReader:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """A response: whole batches, which of them are visible, and the offset after them."""
+    """A response: whole batches, a mask of the visible ones, and the offset after them."""
 
     data: bytes
     batches: Batches
@@ -110,8 +110,9 @@ class _Fetched:
     next_offset: int
 
     def piece(self, least: int, end: int) -> tuple[BatchPiece, int]:
-        """The first visible records with least ≤ offset < end, and the offset after the last one examined. How many
-        they are depends on their uncompressed size."""
+        """The first visible records with least ≤ offset < end, and the offset after the last one examined. Their number
+        depends on their uncompressed size.
+        """
         inside = (self.batches["last_offset"] >= least) & (self.batches["base_offset"] < end)
         wanted = self.batches[inside & self.visible]
         piece = BatchPiece(self.data, wanted, least, end)
@@ -125,7 +126,7 @@ class _PartitionFetcher:
     def __init__(self, reader: FetchReader, topic: str, partition: int) -> None:
         self._connections, self._admin = reader.connections, reader.settings.admin
         self._topic, self._partition = topic, partition
-        #: The request in flight with its start offset; the last response; the offset reached in it.
+        #: The request in flight with its start offset; the last response; the offset up to which it was read.
         self._asked: tuple[int, Future | None] | None = None
         self._held: _Fetched | None = None
         self._at: int | None = None

@@ -1,4 +1,4 @@
-"""Records of one topic to be written: as lists, or as columns, which need no object for each record."""
+"""Records to be written to one topic: as lists, or as columns, which need no object for each record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Headers = list[tuple[str, bytes]]
 class Records:
     """Records of one topic, column by column. Without `partitions` the key determines the partition.
 
-    If the records of a partition are consecutive, writing takes a third less time and the producer less memory.
+    If the records of each partition are consecutive, writing takes a third less time, and the producer needs less
+    memory.
     """
 
     topic: str
@@ -73,7 +74,7 @@ class RecordColumns:
 
 
 def columns_of(records: Records) -> RecordColumns:
-    """The columns of records that are given row by row.
+    """Converts records from lists to columns.
 
     >>> columns_of(Records("t", [b"k"], [None], [[("h", b"x")]])).headers["h"].to_list()
     [b'x']

@@ -21,9 +21,9 @@ from connectors.kafka.records.record_columns import RecordColumns
 BATCH_BYTES = 900_000
 _HEADER = 61
 _LZ4, _TRANSACTIONAL = 3, 16
-#: The level of the fast LZ4 compressor. Brokers and JVM clients can read only independent blocks.
+#: The level of the fast LZ4 compressor. (Blocks are independent, because brokers and JVM clients can read no others.)
 _FAST = 1
-#: The most bytes that a record takes in addition to its texts: nine varints and the attributes.
+#: The most bytes that a record takes in addition to its key, value and headers: nine varints and the attributes.
 _MARGIN = 100
 
 Indices = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """Some records, compressed if that is smaller, with room for the batch header before them."""
+    """Records with space for the batch header before them. They are compressed if that makes them smaller."""
 
     body: bytearray
     count: int
@@ -66,8 +66,9 @@ class RecordEncoder:
         self._partitions = columns.partitions
 
     def by_partition(self, partitions: int) -> Iterator[tuple[int, Indices]]:
-        """The partitions of the records, each with the indices of its records in order. All records of one call that
-        have no key go to the same random partition."""
+        """The partitions of the records, each with the indices of its records in order. All records without a key go to
+        one random partition, which each call chooses again.
+        """
         chosen = self._chosen(partitions)
         order = np.argsort(chosen, kind="stable")
         cuts = np.flatnonzero(np.diff(chosen[order])) + 1
