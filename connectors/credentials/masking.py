@@ -40,8 +40,8 @@ def masked_urls(text: str) -> str:
 
 
 def _without_password(text: str) -> str:
-    """Replaces the password at the end of a text that ended at an @, as in `scheme://user:password`. It takes linear
-    time for any text; a regular expression would not.
+    """Replaces the password in the piece of a text before an @, which may end with `scheme://user:password`. It takes
+    linear time for any text; a regular expression would not.
 
     >>> _without_password("at https://ann:a/b:c")
     'at https://ann:***'

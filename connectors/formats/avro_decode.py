@@ -63,7 +63,7 @@ class AvroDecoder:
         self._empty = empty_frame(schema)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the values decode to, and a refusal for each value that does not."""
+        """Decodes each value to a row, or refuses it."""
         return self._sized(values, sizes_of(values))
 
     def field_names(self, value: bytes) -> frozenset[str]:

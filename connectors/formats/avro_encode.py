@@ -94,8 +94,8 @@ def _joined(arrays: Sequence[Array]) -> Array:
     """Concatenates the values of all arrays in each row; a null counts as empty."""
     if len(arrays) == 1:
         return arrays[0]
-    whole: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
-    return cast(Array, pc.binary_join_element_wise(*whole, null_handling="replace", null_replacement=""))
+    arguments: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
+    return cast(Array, pc.binary_join_element_wise(*arguments, null_handling="replace", null_replacement=""))
 
 
 def _constant(prefix: bytes, rows: int) -> Piece:

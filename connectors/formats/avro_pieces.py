@@ -47,7 +47,7 @@ class Piece:
             out[at[rows] + WORD] = self.tail[rows]
 
 
-#: The bytes of one text per row, null where there is no text.
+#: The bytes of one text for each row; null for a row without a text.
 Texts = pa.LargeBinaryArray
 
 

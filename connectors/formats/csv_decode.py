@@ -1,4 +1,4 @@
-"""Decodes record values of which each is one line of comma-separated values."""
+"""Decodes records whose value is one line of comma-separated values."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _fields(value: bytes) -> list[str]:
 
 
 def _reader(kind: pa.DataType) -> Callable[[str], object]:
-    """The parser of a field of type `kind`. It returns text that it cannot parse unchanged; the type's check
-    refuses this text.
+    """The parser of a field of type `kind`. Text that cannot be parsed is returned unchanged; then the check of the
+    type refuses it.
 
     >>> [_reader(pa.int64())(text) for text in ("7", "7.0")], _reader(pa.bool_())("F")
     ([7, '7.0'], False)

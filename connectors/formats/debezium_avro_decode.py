@@ -27,8 +27,7 @@ Writer = Callable[[int], Mapping[str, object]]
 
 
 class DebeziumAvroDecoder:
-    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT if that is declared, as
-    `DebeziumDecoder` does.
+    """Decodes change events in Avro by the rules of `DebeziumDecoder`.
 
     >>> row = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": "int"}]}
     >>> fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]

@@ -1,4 +1,4 @@
-"""Decodes record values of which each is one JSON object.
+"""Decodes records whose value is one JSON object.
 
 Typed decoding, which is fast, comes first. A value that it cannot prove valid is decoded again, untyped; this second
 pass accepts the value or refuses it with a reason.

@@ -126,9 +126,9 @@ class DatabaseSink:
         last = {tuple(row[at] for at in places): (op, row) for op, row in zip(ops, rows, strict=True)}
         same = (self._table.c[name].is_not_distinct_from(sa.bindparam(f"k_{name}")) for name in key)
         if last:
-            keys = [self._given([f"k_{name}" for name in key], of_key) for of_key in last]
+            keys = [self._parameters([f"k_{name}" for name in key], of_key) for of_key in last]
             transaction.execute(sa.delete(self._table).where(*same), keys)
-        if fresh := [self._given(names, row) for op, row in last.values() if op != "-"]:
+        if fresh := [self._parameters(names, row) for op, row in last.values() if op != "-"]:
             transaction.execute(sa.insert(self._table), fresh)
 
     def _add(self, transaction: sa.Connection, changes: Batch, rows: list[_Row]) -> None:
@@ -138,11 +138,11 @@ class DatabaseSink:
                 hint="select key columns, such as those of GROUP BY, or keep the changes as Parquet files",
             )
         names = [*self._result.schema.names, INSTANT]
-        given = [self._given(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
-        if given:
-            transaction.execute(sa.insert(self._table), given)
+        parameters = [self._parameters(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
+        if parameters:
+            transaction.execute(sa.insert(self._table), parameters)
 
-    def _given(self, names: list[str], row: _Row) -> dict[str, Any]:
+    def _parameters(self, names: list[str], row: _Row) -> dict[str, Any]:
         values = (str(value) if isinstance(value, Decimal) else value for value in row) if self._texts else row
         return dict(zip(names, values, strict=True))
 
@@ -164,8 +164,8 @@ class DatabaseSink:
     def _read_position(self) -> Position | None:
         known = self._positions.c
         with self._reported(), self._engine.connect() as connection:
-            asked = sa.select(known.result, known.token, known.seen).where(known.table_name == self._table.name)
-            found = connection.execute(asked).first()
+            query = sa.select(known.result, known.token, known.seen).where(known.table_name == self._table.name)
+            found = connection.execute(query).first()
         if found is None:
             return None
         if found.result != self._result.name:

@@ -43,8 +43,8 @@ def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]
     >>> kafka_settings("k:9093", None, {"DSMS_KAFKA_CONFIG_SECURITY_PROTOCOL": "SSL"}).properties
     {'security.protocol': 'SSL'}
     """
-    given = {**(from_file(file) if file else {}), **from_environment(environ)}
-    settings = KafkaSettings(bootstrap, {name: resolved(value, environ) for name, value in given.items()})
+    unresolved = {**(from_file(file) if file else {}), **from_environment(environ)}
+    settings = KafkaSettings(bootstrap, {name: resolved(value, environ) for name, value in unresolved.items()})
     try:
         settings.admin()
     except KafkaException as error:

@@ -24,7 +24,7 @@ TIMEOUT_S = 10.0
 _LARGEST = "max.message.bytes"
 _LARGE = {_LARGEST: str(LARGEST_RECORD)}
 COMPACTED = {"cleanup.policy": "compact", **_LARGE}
-#: For the system's own logs: compacted early, so that reading a whole log stays fast.
+#: For the system's own logs. Kafka compacts them early, which keeps reading a whole log fast.
 COMPACTED_SOON = {
     **COMPACTED,
     "segment.bytes": "16777216",

@@ -30,7 +30,7 @@ _OF_TRANSACTIONS = 1
 _FEATURE, _EPOCH_A_TRANSACTION = "transaction.version", 2
 _NOBODY = Producer(-1, -1)
 _Part = TypeVar("_Part")
-#: The transaction coordinator moves, or is still ending the last transaction.
+#: Error codes of a transaction coordinator that moves, or is still ending the last transaction.
 _BUSY = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -1,7 +1,8 @@
 """Decodes the records of the heartbeat log, and computes from them which heartbeats are valid.
 
 Several fragments may read one source, and all of them must apply a heartbeat at the same offset. Therefore the validity
-of a heartbeat follows from the records of the log alone. The log has one partition, so all readers see the same order:
+of a heartbeat follows from the records of the log alone. The log has one partition, so all readers see the same order.
+A record has one of these keys:
 
 - `reads/FRAGMENT/SOURCE` says that a fragment reads a source. The fragment writes it before it reads the source.
 - `SOURCE/PARTITION` is a heartbeat. It is valid unless another fragment has said earlier in the log that it reads the

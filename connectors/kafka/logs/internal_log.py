@@ -163,8 +163,8 @@ class InternalLog:
 
     def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
         """At most `count` decoded records, from the last 2 · `count` offsets of each partition."""
-        whole = committed_ranges(self._admin, self.topic)
-        ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in whole]
+        committed = committed_ranges(self._admin, self.topic)
+        ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in committed]
         messages = (message for piece in pieces(self._settings, ranges) for message in piece)
         values = (self._read(message, decode, Findings()) for message in messages)
         return [value for value in values if value is not None][-count:]

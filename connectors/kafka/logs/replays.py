@@ -46,7 +46,7 @@ class Target:
 
 class ReplayWriter:
     """The only writer of replays in a cluster. Creating it fences an older one and aborts its open transaction; marks
-    that are read afterwards are complete.
+    that are read afterwards are complete. A block that ends without `write` writes nothing.
     """
 
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:

@@ -74,8 +74,9 @@ def _built_file() -> Path:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """The library, if it was built from the present source; None otherwise. The environment variable
-    DSMS_NATIVE_LIBRARY names another file, or is `off` to use none."""
+    """The library that was built from the present source; None if it does not exist. The environment variable
+    DSMS_NATIVE_LIBRARY names another file, or is `off` to use no library.
+    """
     file = os.environ.get(SWITCH) or str(_built_file())
     return None if file == "off" else load(file)
 

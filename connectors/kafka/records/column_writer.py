@@ -35,7 +35,8 @@ _ALL_REPLICAS = -1
 #: a leader adds the partition to the transaction itself; from 13 on, topics are identified by their ids.
 _VERSIONS_TV1, _VERSIONS_TV2 = (3, 9), (12, 12)
 _SEQUENCES = 1 << 31
-#: A partition moves or has too few replicas in sync, or its leader waits for the end of the last transaction.
+#: Error codes for a partition that moves or has too few replicas in sync, or whose leader waits for the end of the last
+#: transaction.
 _PARTITION_BUSY = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,

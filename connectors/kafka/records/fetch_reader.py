@@ -38,7 +38,7 @@ _MOST_PARTITIONS = 32
 _NAMED = 12
 _COMMITTED = 1
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
-#: The partition moves, or its leader has just started.
+#: Error codes for a partition that moves, or whose leader has just started.
 _MOVING = {
     _UNKNOWN,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -61,7 +61,7 @@ def readable(settings: KafkaSettings) -> bool:
 
 
 def unreadable(settings: KafkaSettings) -> str:
-    """Why no FetchReader can be created; empty if one can."""
+    """Why no FetchReader can be created; "" if one can."""
     if library() is None:
         return "the native part is not built, or switched off"
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
@@ -69,7 +69,9 @@ def unreadable(settings: KafkaSettings) -> str:
 
 
 class FetchReader:
-    """Reads ranges of many partitions. It keeps responses for at most 32 partitions, those used most recently."""
+    """Reads ranges of many partitions. It keeps responses for the 32 partitions that were used most recently, or for
+    all partitions of one call.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings, self.connections = settings, BrokerConnections(settings)
@@ -116,8 +118,8 @@ class _Fetched:
         inside = (self.batches["last_offset"] >= least) & (self.batches["base_offset"] < end)
         wanted = self.batches[inside & self.visible]
         piece = BatchPiece(self.data, wanted, least, end)
-        looked_at = wanted[: piece.batches] if piece.batches < len(wanted) else self.batches[inside]
-        return piece, min(int(looked_at["last_offset"].max(initial=least - 1)) + 1, end)
+        examined = wanted[: piece.batches] if piece.batches < len(wanted) else self.batches[inside]
+        return piece, min(int(examined["last_offset"].max(initial=least - 1)) + 1, end)
 
 
 class _PartitionFetcher:
@@ -142,7 +144,7 @@ class _PartitionFetcher:
         at, self._at = wanted.start, None
         while at < wanted.end:
             if self._held is None or self._held.next_offset <= at:
-                self._held = None  # so that its memory is free before the next one comes
+                self._held = None  # frees its memory before the next one comes
                 self._held = self._next(at, wanted.end)
             piece, at = self._held.piece(at, wanted.end)
             yield piece
@@ -153,16 +155,16 @@ class _PartitionFetcher:
 
     def _next(self, at: int, end: int) -> _Fetched:
         """The next response with records; requests the one after it."""
-        heard = time.monotonic()
+        last_records = time.monotonic()
         while True:
-            response = self._response(at, heard)
+            response = self._response(at, last_records)
             if response is not None:
                 fetched = _fetched(response, at)
                 if fetched is not None:
                     if fetched.next_offset < max(end, response.last_stable_offset):
                         self._ask(fetched.next_offset)
                     return fetched
-            if time.monotonic() - heard > _STALL_S:
+            if time.monotonic() - last_records > _STALL_S:
                 place = f"{self._topic}/{self._partition} at offset {at}"
                 raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
 

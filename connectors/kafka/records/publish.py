@@ -77,7 +77,7 @@ def queue(
 
 
 def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
-    """The partitions of a topic. Raises UserError with the existing topics if there is no such topic.
+    """The partitions of a topic. Raises UserError, with the existing topics, if it does not exist.
 
     Brokers learn of a new topic with a delay, so a missing one is looked up again for 2 s.
     """

@@ -52,7 +52,9 @@ class OffsetRange:
 
 
 class RangeReader:
-    """Reads ranges of many partitions. It keeps at most 32 consumers, those used most recently."""
+    """Reads ranges of many partitions. It keeps the 32 consumers that were used most recently, or one for each range of
+    a call.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -108,19 +110,19 @@ class _PartitionReader:
         """The records of the range that `start` was called with, in at least one piece."""
         at, self._at = wanted.start, None
         piece: list[Message] = []
-        size, heard = 0, time.monotonic()
+        size, last_records = 0, time.monotonic()
         while at < wanted.end:
             if len(piece) >= _PIECE or size >= _PIECE_BYTES:
                 yield piece
-                piece, size, heard = [], 0, time.monotonic()
+                piece, size, last_records = [], 0, time.monotonic()
             with translated("reading"):
                 messages = self._consumer.consume(min(wanted.end - at, self._asked), 0.5)
             if messages:
-                heard = time.monotonic()
+                last_records = time.monotonic()
                 at = self._take(messages, wanted, piece, at)
                 size += self._adapt_to_size(messages)
                 del messages  # so that this memory is freed before the next request
-            elif time.monotonic() - heard > _STALL_S:
+            elif time.monotonic() - last_records > _STALL_S:
                 place = f"{wanted.topic}/{wanted.partition} at offset {at}"
                 raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
         if at == wanted.end and not self._rest(wanted):
@@ -186,7 +188,7 @@ def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
 
 
 def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
-    """The pieces of a range; raises the error if there is one."""
+    """The pieces of a range. An error as the last piece is raised."""
     for piece in pieces:
         if isinstance(piece, DsmsError):
             raise piece
@@ -194,7 +196,7 @@ def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
 
 
 def all_messages(pieces: Pieces) -> list[Message]:
-    """All records of a range; raises the error if there is one."""
+    """All records of a range. An error as the last piece is raised."""
     return [message for piece in raise_errors(pieces) for message in piece]
 
 

@@ -33,8 +33,8 @@ _LEAST_BATCH = 61
 #: The most bytes of a batch's uncompressed records. A producer may publish batches of a megabyte that would expand to
 #: gigabytes.
 LARGEST_BATCH = 256 << 20
-#: A piece ends with the batch at which its uncompressed records reach this many bytes, so that batches of a few
-#: kilobytes that together expand to gigabytes are never in memory at once.
+#: A piece ends with the batch at which its uncompressed records reach this number of bytes. Otherwise, small batches
+#: that together expand to gigabytes could be in memory at once.
 PIECE_BYTES = 32 << 20
 _XERIAL = b"\x82SNAPPY\x00"
 _CODES = {
@@ -116,8 +116,8 @@ class _Wanted:
 
 
 class BatchPiece:
-    """Records with offsets in [least, end), as columns. They come from the first `batches` of the batches: from one,
-    and from more until their uncompressed records reach `PIECE_BYTES`.
+    """Records with offsets in [least, end), as columns. They come from the first batches, at least from one, until the
+    uncompressed records reach `PIECE_BYTES`; `batches` is the number of these batches.
     """
 
     def __init__(self, data: bytes, batches: Batches | Sequence[Any], least: int, end: int) -> None:
@@ -215,7 +215,7 @@ class _Growing:
             self.struct = GrowingColumn(_at(self._data), _at(self._ends), _at(self._valid), 0, size, 0)
 
     def column(self, rows: int) -> Sequence[bytes | None]:
-        """A BinaryColumn if there are no nulls, otherwise a list."""
+        """The values: a BinaryColumn if none is null, otherwise a list."""
         used = int(self.struct.used)
         self._data[used : used + PADDING] = 0
         column = BinaryColumn.ending(self._data[: used + PADDING], self._ends[:rows])

@@ -31,8 +31,8 @@ class Records:
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """Records of one topic: binary series of equal length, null if a record has no key, value or header. Without
-    `partitions` the key determines the partition.
+    """Records of one topic as binary series of equal length, with null for a record without a key, value or header.
+    Without `partitions`, the key determines the partition.
 
     >>> columns = RecordColumns("t", pl.Series([b"v", None]), headers={"h": pl.Series([None, b"x"], dtype=pl.Binary)})
     >>> columns.rows()
@@ -52,7 +52,7 @@ class RecordColumns:
         return Records(self.topic, keys, self.values.to_list(), self._header_rows(), partitions)
 
     def _header_rows(self) -> Sequence[Headers] | None:
-        """The headers of each record. Records with equal headers share one list, since creating lists is slow."""
+        """The headers of each record. Records with equal headers share one list, because creating lists is slow."""
         if not self.headers:
             return None
         shared: dict[tuple[bytes | None, ...], Headers] = {}

@@ -60,8 +60,8 @@ class RecordEncoder:
 
     def __init__(self, columns: RecordColumns) -> None:
         self._count = len(columns.values)
-        self._key, self._value = _Given(columns.keys), _Given(columns.values)
-        self._headers = [_Given(column) for column in columns.headers.values()]
+        self._key, self._value = _InputColumn(columns.keys), _InputColumn(columns.values)
+        self._headers = [_InputColumn(column) for column in columns.headers.values()]
         self._names = [name.encode() for name in columns.headers]
         self._partitions = columns.partitions
 
@@ -123,7 +123,7 @@ class RecordEncoder:
         return sum(column.size(row) + _MARGIN for column in columns) + sum(map(len, self._names)) + BATCH_BYTES
 
 
-class _Given:
+class _InputColumn:
     """A column of bytes, as C reads it."""
 
     def __init__(self, column: pl.Series | None) -> None:

@@ -38,8 +38,8 @@ class WholeLines:
 class LineFormat:
     """Turns a line of JSON into a record.
 
-    The fields `ts` and `op` become headers unless they are columns of the source. A `-` that has only the fields of the
-    key is sent as a tombstone.
+    The fields `ts` and `op` become headers unless they are columns of the source. A removal (`-`) that has only the
+    fields of the key is sent as a tombstone.
     """
 
     encoder: RowEncoder

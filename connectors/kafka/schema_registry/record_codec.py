@@ -52,7 +52,7 @@ class JsonCodec:
             raise UserError(f"not JSON: {data[:80]!r}") from error
 
     def close(self) -> None:
-        """Does nothing: there is no connection."""
+        """Does nothing, because no connection is open."""
 
 
 def json_text(document: object) -> str:
