@@ -1,4 +1,4 @@
-"""The objects of a catalog: frozen documents from which plans are derived and which tell executors what to run."""
+"""The objects of a catalog, as frozen documents. Executors derive from them what to run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ DEFAULT_DEADLINE_MS = 5_000
 
 #: Offsets by source id and partition.
 FirstOffsets = dict[str, dict[int, int]]
-#: For each tree of inner joins of a plan, from the top: the numbers of its inputs, in the order of joining.
+#: For each tree of inner joins of a plan, from the top: the numbers of its inputs in the order in which they are
+#: joined.
 JoinOrders = tuple[tuple[int, ...], ...]
 
 
@@ -38,11 +39,10 @@ class Constraint(msgspec.Struct, frozen=True):
     """A promise about the records of a source.
 
     "ordered": within each partition, a value of `column` is at most `k` below the greatest value before it. `k` is in
-    ms for times, else in the column's own unit. With None nothing is promised, but the largest such difference is
-    measured.
-    "clustered": records with the same value are at most `k` instants apart.
-    "references": for each record there is a record in the source `other` whose column `theirs` has the same value, at
-    most `k` instants earlier.
+    ms for times, otherwise in the unit of the column. If it is None, nothing is promised, but the largest such
+    difference is measured. "clustered": records with the same value are at most `k` instants apart. "references": each
+    record references a record of the source `other`, which is at most `k` instants earlier and has the same value in
+    its column `theirs`.
     """
 
     column: str
@@ -65,8 +65,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
     `timestamp` names the column that holds the instant. None means the `dsms-ts` header or, without it, the record's
     own timestamp (ms).
-    `tagged` is where the operation is: "header" (`dsms-op`), the name of a column, or "none".
-    `idle_ms` is how long a silent partition holds back the frontier; None means forever.
+    `tagged` says where the operation of a record is: in "header" (`dsms-op`), in the column of this name, or "none".
+    `idle_ms` is the time for which a partition without records holds back the frontier; None means forever.
     """
 
     name: str
@@ -76,18 +76,19 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     topic: str
     format: Format = "json"
     timestamp: str | None = None
-    #: Whether instants are raised to the greatest one of their partition so far, so that no record is late.
+    #: Whether an instant below the greatest one of its partition is raised to that one; then no record is late.
     latent: bool = False
-    #: The column that holds the instant of arrival (ESL's internal timestamps); records do not carry it.
+    #: The column with the instant of arrival (ESL's internal timestamps), which records do not contain.
     arrival: str | None = None
-    #: The source whose late records are the records of this one; its topic holds that source's dead letters.
+    #: The source whose late records are the records of this one. The topic is then that of the other source's dead
+    #: letters.
     late_of: str | None = None
     #: The type of the timestamp column if that is not a declared column, and so not part of the row.
     timestamp_type: str = "BIGINT"
     tagged: str = "header"
     slack: int = 0
     idle_ms: int | None = DEFAULT_IDLE_MS
-    #: By how many ms an instant may be ahead of its record's own timestamp; None: no limit.
+    #: The most ms by which an instant may be ahead of its record's own timestamp; None: no limit.
     ahead_ms: int | None = None
     registry: str | None = None
     partitions: int = 1
@@ -95,21 +96,25 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     start: dict[int, int] = {}
     #: Kafka's id of the topic when the source was registered; None: not known. A re-created topic has a different id.
     topic_id: str | None = None
-    #: For the log of a table: the cluster whose mark each record must have; None: records without a mark are valid.
+    #: For the log of a table: the cluster that each record must name as its writer; None: records need not name a
+    #: writer.
     marked_by: str | None = None
     #: The partitions that were added to the topic later, each with the instant that its frontier starts at.
     joined: dict[int, int] = {}
-    #: The version of the catalog since which reading is suspended, because partitions are being added; None: it is not.
+    #: The version of the catalog since which reading is suspended because partitions are being added; None: not
+    #: suspended.
     held: int | None = None
-    #: The offsets named by SKIP RECORD, by partition: their records become dead letters, whatever they contain.
+    #: The offsets named by SKIP RECORD, by partition. Their records become dead letters, with any content.
     skipped: dict[int, tuple[int, ...]] = {}
-    #: The version of the catalog since which reading is suspended, because a record is being skipped; None: it is not.
+    #: The version of the catalog since which reading is suspended because a record is being skipped; None: not
+    #: suspended.
     skipping: int | None = None
     #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
-    #: Orders records of the same instant across sources; unique in a catalog.
+    #: Its number, unique in the catalog, by which records of several sources with the same instant are ordered.
     number: int = 0
-    #: The fragment that writes its dead letters; if several do, `homes`, each for some of the partitions.
+    #: The fragment that writes its dead letters. If several fragments do, each for some partitions, they are in
+    #: `homes`.
     home: str = "0"
     homes: tuple[str, ...] = ()
     #: Promises about its records; records that break one are refused.
@@ -119,7 +124,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: In plans only: the partitions that a part of a query reads; None: all.
     only: tuple[int, ...] | None = None
 
-    #: Fields that did not exist when stored fingerprints were made: they are left out while they are None.
+    #: Fields that are newer than stored fingerprints; fingerprints leave them out while they are None.
     added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
 
     @property
@@ -148,7 +153,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
     @property
     def ordered(self) -> tuple[Constraint, ...]:
-        """The promises on the order within a partition, which each partition can check by itself."""
+        """The promises about the order within a partition, which can be checked for each partition on its own."""
         return tuple(constraint for constraint in self.constraints if constraint.kind == "ordered")
 
     @property
@@ -165,8 +170,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 def _arrow(text: str) -> pa.DataType:
-    """The type of a column. Resolves simple names without the SQL parser, which most processes that run plans never
-    load."""
+    """The type of a column. Simple names need no SQL parser, which most processes that run plans never load."""
     if (simple := simple_type(text)) is not None:
         return simple
     from dsms.model.types import parse_type
@@ -191,8 +195,9 @@ ROW_NUMBER = "_row"
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
-    """A keyed relation, stored as the changelog `source`. INSERT, UPDATE, DELETE and loads change it, or only a
-    continuous INSERT."""
+    """A keyed relation, stored as the changelog `source`. INSERT, UPDATE, DELETE and loads change it, or one continuous
+    INSERT fills it.
+    """
 
     name: str
     id: str
@@ -203,7 +208,8 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
     filled_by: str | None = None
     #: The text of each default, by column, for rows without a value for the column.
     defaults: dict[str, str] = {}
-    #: The text of each CHECK condition, by its name: TRUE or NULL for every row that a statement writes.
+    #: The text of each CHECK condition, by its name. A condition must be TRUE or NULL for every row that a statement
+    #: writes.
     checks: dict[str, str] = {}
 
     @property
@@ -243,7 +249,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     topic: str
     #: Kafka's id of the topic when the query was created; None: not known. A re-created topic has a different id.
     topic_id: str | None = None
-    #: The cluster whose mark each record of the topic must have; None: records without a mark are valid.
+    #: The cluster that each record of the topic must name as its writer; None: records need not name a writer.
     marked_by: str | None = None
     format: Format = "json"
     partitions: int = 1
@@ -252,7 +258,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     value_schema_id: int | None = None
     #: The contents of the result topic: changes, the whole relation, or one of CQL's streams of it.
     output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
-    #: Of a view over the clock, which no lane runs: period and residues of its points.
+    #: For a view over the clock, which no lane runs: the period and the residues of its synchronisation points.
     periodic: tuple[int, tuple[int, ...]] | None = None
     #: Whether CREATE STREAM created it, as in PIPES and ESL: a SELECT over it is continuous.
     stream: bool = False
@@ -264,15 +270,15 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     grouped: bool = False
     #: The fragment that runs it, and the ids of the sources that it reads.
     fragment: str = "0"
-    #: The fragments that run it together, each for a shard of its keys; empty: one fragment runs all of it.
+    #: The fragments that run it together, each a shard of its keys; (): one fragment runs all of it.
     shares: tuple[str, ...] = ()
     #: The version of the catalog in which its fragments were last changed; 0: never.
     divided: int = 0
     #: Whether more fragments are assigned to it when it falls behind.
     fragments_by_load: bool = False
     reads: tuple[str, ...] = ()
-    #: For view matching: digests by which other queries find this one as a candidate, and the queries from which this
-    #: one is computed, as they were when it was created.
+    #: For view matching: digests by which other queries find this one as a candidate; and the queries from which this
+    #: one is computed, in the state at its creation.
     marks: tuple[str, ...] = ()
     over: tuple[Former, ...] = ()
     #: Its relative share of the executor's time when the executor cannot keep up with all queries.
@@ -297,18 +303,19 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     error_columns: bool = False
     #: The condition that a record must satisfy to be shed; None: any record may be shed.
     shed_where: str | None = None
-    #: Bytes of memory: for all its state, by choosing the sizes of its windows; with sketches, for those of each group.
+    #: Memory in bytes: for all its state, within which the sizes of its windows are chosen; or for the sketches of each
+    #: group.
     memory: int | None = None
     #: The error of its sketches, if both `memory` and `max_error` are given; None: its operators keep all values.
     sketch_error: float | None = None
-    #: The query that it replaced, while that is still needed; with `lasting`, as long as this query exists.
+    #: The query that it replaced, while it is still needed; if `lasting`, as long as this query exists.
     former: Former | None = None
     lasting: bool = False
     #: For a continuous INSERT: the id of the table whose log its result topic is.
     fills: str | None = None
     #: The order in which the inputs of each of its join trees are joined; (): the default for its text.
     join_orders: JoinOrders = ()
-    #: The orders that it is changing to while their state is built in a separate lane; None: it is not changing.
+    #: The orders to which it is changing, while a separate lane builds their state; None: it is not changing.
     next_join_orders: JoinOrders | None = None
     #: Whether measured statistics may change the orders.
     orders_by_statistics: bool = True
@@ -316,8 +323,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     owner: str = ""
     #: Whether the column of a selected struct field has the name of the field; in older queries it has a number.
     fields_named: bool = False
-    #: Whether equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too; in older
-    #: queries timestamps do not matter.
+    #: Whether equal tuples of streams are duplicates in a UNION only if their timestamps are equal too; in older
+    #: queries, timestamps do not matter.
     streams_united: bool = False
 
     @property
@@ -352,7 +359,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
 
 
 class Former(msgspec.Struct, frozen=True):
-    """An earlier version of a query: its id, its text, and all objects that it read, as they were then."""
+    """An earlier version of a query: its id, its text, and all objects that it read, in their state at that time."""
 
     id: str
     select: str
@@ -384,7 +391,7 @@ class AggregatePart(msgspec.Struct, frozen=True):
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):
-    """A user-defined aggregate. Its name ends with `()`, as in `avg()`, so that a relation may have the same name.
+    """A user-defined aggregate. Its name ends with `()`, as in `avg()`, because a relation may have the same name.
 
     A base definition and a WINDOW definition are parts of the same aggregate. The last part of each kind is the current
     one. Earlier parts are kept while a query older than the current one uses the aggregate.
@@ -444,6 +451,7 @@ def kind_of(item: Object) -> str:
 
 
 def shown_sql(item: Object) -> str:
-    """The statement that created the object, as it was written, except for passwords: dsms versions without references
-    to secrets stored the password of a source's schema registry in it."""
+    """The statement that created the object, without passwords: old versions of dsms, which had no references to
+    secrets, stored the password of a source's schema registry in it.
+    """
     return masked_urls(item.sql) if isinstance(item, Source | Stream) else item.sql
