@@ -48,8 +48,9 @@ _SILENT = "no executor has reported measurements yet"
 def explain_analyze(
     statement: st.ExplainAnalyze, reports: Sequence[Report], catalog: Catalog, size: float = 1.0
 ) -> StatementResult:
-    """The plan of a running query, one operator a row; inputs are below their operator and indented. `size` is the
-    present size of its windows as a fraction of their ranges."""
+    """The plan of a running query with a row for each operator; its inputs are below it, indented. `size` is the
+    present size of the query's windows as a fraction of their ranges.
+    """
     target = catalog.find(statement.name.text, statement.name.place)
     if isinstance(target, Source):
         raise statement.name.place.error(f'"{target.name}" is a source', "ask for a view or query that reads it")
@@ -84,8 +85,9 @@ def expectations(query: PlannedQuery, statistics: Statistics, size: float) -> di
 
 
 def labels(query: PlannedQuery) -> dict[str, str]:
-    """The labels of a query's plan by the keys of its vertices; a plan node that becomes several vertices labels the
-    last of them."""
+    """The labels of a query's plan nodes, by the keys of its vertices. If a plan node becomes several vertices, the
+    last one gets its label.
+    """
     node = query.optimized if query.member is None else plan_of_members([(query.number, query.member)])
     builder = Builder()
     builder.scope = frozenset(source.number for source in properties.sources(node))
@@ -105,7 +107,7 @@ def _upwards(node: logical.Node) -> Iterator[logical.Node]:
 
 @dataclass
 class _Tree:
-    """The operators of a query as rows. An operator that feeds several is expanded below the first of them only."""
+    """The operators of a query as rows. The inputs of an operator that feeds several operators are shown only once."""
 
     query: str
     operators: Mapping[str, Operator]
