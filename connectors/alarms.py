@@ -1,6 +1,7 @@
-"""Alarms: things read from a log or a store that were ignored as invalid, with their location and the reason.
+"""Alarms report invalid records of a log, and invalid values of a store, with their location and the reason.
 
-A record that is broken or was written by someone else never ends a process: it is skipped, counted here and shown.
+A process never ends because of a record that is damaged or that another writer wrote: it skips the record and raises an
+alarm, which users see.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-#: The most alarms that are kept; further ones are only counted.
+#: The number of alarms that are kept; further ones are only counted.
 MOST_ALARMS = 100
 _LONGEST_REASON = 300
 
 
 class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Things at one place that were ignored for one reason. `place` is a topic, a key of Redis, a file or a fragment.
-    For a topic, `partition` is set, and `first` and `last` are the offsets of the first and the last such record."""
+    """What a process ignored at one place for one reason. `place` is a topic, a key of Redis, a file or a fragment.
+    For a topic, `partition` is set, and `first` and `last` are the offsets of the first and the last ignored record."""
 
     place: str
     reason: str
@@ -34,8 +35,8 @@ class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
 class Alarms:
     """The alarms of a process, safe for several threads. `notify` is called with each alarm when it is first raised.
 
-    A log may be read several times; each of its records is counted once. A fault in a store is one alarm until it is
-    cleared with `clear`.
+    A record is counted once, even if its log is read several times. An invalid value of a store is one alarm until
+    `clear` removes it.
 
     >>> alarms = Alarms()
     >>> for offset in (3, 8, 3, 8):
@@ -50,11 +51,11 @@ class Alarms:
         self._notify, self._clock = notify, clock
         self._alarms: dict[tuple[str, int | None, str], Alarm] = {}
         self._lock = threading.Lock()
-        #: How many alarms were raised beyond those that are kept.
+        #: The number of alarms that were raised but not kept.
         self.dropped = 0
 
     def raise_at(self, place: str, reason: str, partition: int | None = None, offset: int | None = None) -> None:
-        """Notes that something at a place is ignored as invalid."""
+        """Adds an invalid record or value to the alarm for its place, partition and reason."""
         reason = reason[:_LONGEST_REASON]
         key = (place, partition, reason)
         with self._lock:
@@ -74,7 +75,7 @@ class Alarms:
                 del self._alarms[key]
 
     def all(self, most: int = MOST_ALARMS) -> tuple[Alarm, ...]:
-        """All alarms, the oldest first; at most `most` of them, from as many places as possible.
+        """At most `most` alarms, from as many places as possible; the oldest come first.
 
         >>> alarms = Alarms()
         >>> for place, reason in (("a", "x"), ("a", "y"), ("b", "x")):
@@ -93,7 +94,7 @@ class Alarms:
 
 
 def _grown(known: Alarm | None, offset: int | None) -> Alarm | None:
-    """The alarm with one more record, unless the record was counted already: logs are read in the order of offsets."""
+    """The alarm with one more record. Offsets grow as a log is read, so one up to `last` was counted before."""
     if known is None:
         return None
     if offset is None or known.last is None or offset <= known.last:

@@ -1,11 +1,11 @@
-"""Files that survive a crash of the machine."""
+"""Writes files to disk, where they survive a crash of the machine."""
 
 import os
 from pathlib import Path
 
 
 def flush_to_disk(path: Path) -> None:
-    """Returns once a file is on the disk; for a directory, once its entries are."""
+    """Waits until a file, or the list of entries of a directory, is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""TLS of our own clients of the coordinator: the authority that they trust and the certificate that they present."""
+"""TLS settings of clients of the coordinator: the authority that they trust and the certificate that they present."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ AUTHORITY, CERTIFICATE, KEY = "DSMS_TLS_CA", "DSMS_TLS_CLIENT_CERT", "DSMS_TLS_C
 
 @dataclass(frozen=True)
 class ClientTls:
-    """The file of the authority that signs the coordinator's certificate, and the files of the client's own certificate
-    and its key. Without an authority, the client trusts those of the system or of `SSL_CERT_FILE`.
+    """Three files: the authority that signs the coordinator's certificate, and the client's certificate with its key.
+
+    If `authority` is None, the client trusts the authorities of the system, or those in the file `SSL_CERT_FILE`.
+    Raises ConfigError if only one of `certificate` and `key` is set.
 
     >>> ClientTls.of({"DSMS_TLS_CLIENT_CERT": "client.pem"})
     Traceback (most recent call last):
@@ -35,7 +37,9 @@ class ClientTls:
         return ClientTls(*(environ.get(name) or None for name in (AUTHORITY, CERTIFICATE, KEY)))
 
     def context(self) -> ssl.SSLContext | None:
-        """The context for connections; None if no file is set, so that a library's default context is used."""
+        """The context for connections; None, for the default context of the HTTP library, if no file is set. Raises
+        ConfigError if a file cannot be loaded.
+        """
         if self == ClientTls():
             return None
         try:

@@ -1,4 +1,5 @@
-"""Secrets by reference: only the name is written, sent, kept and shown; the process that uses the value looks it up.
+"""References to secrets. Only the name of a secret is written, sent, stored and shown; the process that uses the value
+looks it up.
 
 A text refers to a secret by `${secret:NAME}`, as Kafka's own configuration does. Its value is in the environment of the
 process that uses it: in the variable `DSMS_SECRET_NAME`, in the file that `DSMS_SECRET_NAME_FILE` names, or in the file
@@ -18,12 +19,13 @@ from operators.core.masking import MASK, masked
 _REFERENCE = re.compile(r"\$\{secret:(?P<name>[^}]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PREFIX, _DIRECTORY, _FILE = "DSMS_SECRET_", "DSMS_SECRETS_DIR", "_FILE"
-#: Settings of all our programs that may hold a secret. The variable NAME_FILE names a file with the value of NAME.
+#: Settings of the project's programs that may hold a secret. The variable NAME_FILE names a file with the value of
+#: NAME.
 IN_FILES = ("DSMS_REDIS", "DSMS_REGISTRY", "DSMS_TOKEN")
 
 
 class NoSecret(UserError):
-    """There is no secret of this name."""
+    """A text refers to a secret that this process does not have, or by an invalid name."""
 
 
 def references(text: str) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ def references(text: str) -> tuple[str, ...]:
 
 
 def resolved(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its references replaced by the secrets' values. Raises NoSecret if one does not exist.
+    """Replaces each reference by the secret's value. Raises NoSecret if this process does not have the secret.
 
     >>> resolved("k=${secret:my-key}", {"DSMS_SECRET_MY_KEY": "4711"})
     'k=4711'
@@ -45,8 +47,10 @@ def resolved(text: str, environ: Mapping[str, str]) -> str:
 
 
 def resolved_url(url: str, environ: Mapping[str, str]) -> str:
-    """The URL with its references replaced by the secrets' values. A value within the URL is escaped, so that it may be
-    any password; a URL that is a secret as a whole is not escaped.
+    """Replaces each reference in a URL by the secret's value. Raises NoSecret if this process does not have the secret.
+
+    The value is escaped, because a password may contain any character. It is not escaped if the reference is the whole
+    URL.
 
     >>> resolved_url("http://ann:${secret:p}@host", {"DSMS_SECRET_P": "a/b@c"})
     'http://ann:a%2Fb%40c@host'
@@ -59,7 +63,7 @@ def resolved_url(url: str, environ: Mapping[str, str]) -> str:
 
 
 def check_no_secret(text: str, what: str) -> None:
-    """Raises UserError if a text holds a password instead of a reference.
+    """Raises UserError if a text contains a password instead of a reference; `what` names the text in the message.
 
     >>> check_no_secret("http://ann:${secret:p}@host", "REGISTRY")
     >>> check_no_secret("http://ann:4711@host", "REGISTRY")
@@ -72,7 +76,9 @@ def check_no_secret(text: str, what: str) -> None:
 
 
 def from_files(environ: Mapping[str, str], names: Iterable[str] = IN_FILES) -> dict[str, str]:
-    """The variables whose values are in files: DSMS_REDIS for DSMS_REDIS_FILE. Raises ConfigError if both are set.
+    """Reads the variables whose values are in files, such as DSMS_REDIS from the file that DSMS_REDIS_FILE names.
+
+    Raises ConfigError if both variables are set.
 
     >>> from_files({"DSMS_REDIS": "redis://host"})
     {}
@@ -87,14 +93,14 @@ def from_files(environ: Mapping[str, str], names: Iterable[str] = IN_FILES) -> d
 
 
 def take_files(environ: MutableMapping[str, str]) -> None:
-    """Replaces the names of files by their contents, as `from_files` reads them, for this program and its children."""
+    """Replaces each variable NAME_FILE by NAME with the contents of the file, for this process and its children."""
     for name, value in from_files(environ).items():
         environ[name] = value
         del environ[name + _FILE]
 
 
 def check_arguments(arguments: Iterable[str]) -> None:
-    """Raises ConfigError if a command line, which everybody on the machine can read, contains a password.
+    """Raises ConfigError if a command line contains a password: every user of the machine can read command lines.
 
     >>> check_arguments(["--redis", "redis://:4711@host"])
     Traceback (most recent call last):
@@ -119,7 +125,7 @@ def secret_file(file: Path) -> str:
 
 
 def _holds_password(text: str) -> bool:
-    """Whether a text holds a password that is not a reference."""
+    """Whether a text contains a password that is not a reference."""
     without = _REFERENCE.sub(MASK, text)
     return masked(without) != without
 

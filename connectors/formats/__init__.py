@@ -1,4 +1,4 @@
-"""Record formats: bytes to columns and back."""
+"""Record formats: decoders turn bytes into columns, encoders turn columns into bytes."""
 
 from connectors.formats.avro_decode import AvroDecoder
 from connectors.formats.avro_encode import AvroEncoder

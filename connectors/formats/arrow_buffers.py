@@ -1,4 +1,4 @@
-"""NumPy memory as Arrow buffers and back, without a copy."""
+"""Converts NumPy arrays to Arrow buffers and back, without copying."""
 
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def arrow_buffer(values: Any) -> pa.Buffer:
-    """The memory of an array or of bytes as an Arrow buffer.
+    """An Arrow buffer over the memory of an array or of bytes.
 
     >>> arrow_buffer(np.array([1, 2], np.int8)).size
     2
@@ -17,12 +17,12 @@ def arrow_buffer(values: Any) -> pa.Buffer:
 
 
 def validity(present: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """Arrow's validity bitmap of the rows that are present; None if all rows are."""
+    """Arrow's validity bitmap for a mask of the rows that are not null; None if no row is null."""
     return None if present is None else arrow_buffer(np.packbits(present, bitorder="little"))
 
 
 def arrow_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
-    """A mask as an Arrow array.
+    """An Arrow array of booleans with the values of a mask.
 
     >>> arrow_mask(np.array([True, False])).to_pylist()
     [True, False]
@@ -31,7 +31,7 @@ def arrow_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def numpy_of(buffer: Any, dtype: str) -> NDArray[Any]:
-    """The memory of a buffer as an array; an empty array for None.
+    """A NumPy array over the memory of an Arrow buffer; an empty array for None.
 
     >>> numpy_of(arrow_buffer(b"ab"), "u1")
     array([97, 98], dtype=uint8)

@@ -1,4 +1,4 @@
-"""Reads an Avro field of many records at once: one cursor for each record, every step vectorised.
+"""Reads one Avro field of many records at once, with one cursor for each record and vectorised steps.
 
 A cursor only moves forward, so a record was read within its bounds if and only if its cursor ends at the end of the
 record. A record that is not proven valid is marked as `unproven` and left to the record-by-record reader
@@ -34,7 +34,7 @@ _HALF = np.uint64(32)
 
 
 class Buffer:
-    """Record values in one buffer, readable as 8-byte words at any byte.
+    """Record values in one buffer, from which 8-byte words can be read at any byte.
 
     >>> buffer = Buffer([b"ab", b"c"])
     >>> buffer.starts, buffer.ends
@@ -50,7 +50,9 @@ class Buffer:
 
 
 class Cursors:
-    """The reading positions in some records of a buffer."""
+    """The reading positions in some records of a buffer. `present` marks the records that have the field; None means
+    all.
+    """
 
     def __init__(self, buffer: Buffer, at: Ints, ends: Ints) -> None:
         self.buffer = buffer
@@ -64,7 +66,7 @@ class Cursors:
         return self.unproven
 
     def skip(self, count: Ints | int, present: Mask | None) -> None:
-        """Advances the cursors, except where the field is absent; never beyond the bytes that may be read safely."""
+        """Advances the cursors where the field is present, but never beyond the bytes that can be read safely."""
         self.at += count if present is None else count * present
         np.minimum(self.at, self.buffer.limit, out=self.at)
 
@@ -77,21 +79,21 @@ class Cursors:
         return self.buffer.words[self.at]
 
     def branch(self, present: Mask | None) -> Mask:
-        """Whether the value of a union of two branches is of the second branch."""
+        """Whether the value of a union of two types has the second type."""
         byte = self.byte()
         self._suspect(byte & 0xFD != 0, present)
         self.skip(1, present)
         return np.equal(byte, 2)
 
     def boolean(self, present: Mask | None) -> Mask:
-        """One byte, 0 or 1."""
+        """The boolean at each cursor: one byte, 0 or 1."""
         byte = self.byte()
         self._suspect(byte > 1, present)
         self.skip(1, present)
         return np.equal(byte, 1)
 
     def long(self, present: Mask | None) -> Ints:
-        """A zigzag varint of up to 64 bits."""
+        """The integer at each cursor: a zigzag varint of up to 64 bits."""
         word = self.word()
         stop = ~word & _HIGH
         below = (stop & (~stop + _ONE)) - _ONE
@@ -103,7 +105,7 @@ class Cursors:
         return ((value >> _ONE) ^ (~(value & _ONE) + _ONE)).view(np.int64)
 
     def _long_tail(self, value: Words, size: Ints, rest: Mask, present: Mask | None) -> None:
-        """The ninth and tenth byte of the varints that have them."""
+        """Adds the ninth and tenth byte to the values whose varints have them."""
         rows = np.flatnonzero(rest)
         word = self.buffer.words[np.minimum(self.at[rows] + WORD, self.buffer.limit)]
         ninth, tenth = word & np.uint64(0xFF), (word >> np.uint64(8)) & np.uint64(0xFF)
@@ -116,7 +118,7 @@ class Cursors:
         self._suspect(overflow, present)
 
     def span(self, present: Mask | None) -> tuple[Ints, Ints]:
-        """The starts and sizes of the contents of a string or bytes field."""
+        """The start and the size of the content of a string or bytes field."""
         size = self.long(present)
         if present is not None:
             size *= present
@@ -129,7 +131,7 @@ class Cursors:
         return start, size
 
     def fixed(self, size: int, present: Mask | None) -> Ints:
-        """The starts of a field of constant size."""
+        """The start of a field of `size` bytes."""
         start = self.at.copy()
         self.skip(size, present)
         return start
@@ -140,14 +142,15 @@ class Cursors:
 
 
 def _squeeze(word: Words) -> Words:
-    """Compacts the low seven bits of each of the eight bytes into 56 bits."""
+    """Joins the low seven bits of each of the eight bytes to a number of 56 bits."""
     for low, high, shift in _FOLDS:
         word = (word & low) | ((word & high) >> shift)
     return word
 
 
 def views(words: Words, start: Ints, size: Ints) -> NDArray[np.void]:
-    """Arrow's 16-byte views of byte ranges: up to twelve bytes inside the view, longer ones by prefix and offset.
+    """Arrow's 16-byte views of byte ranges. A view contains a range of up to 12 bytes itself, otherwise its prefix and
+    offset.
 
     >>> views(Buffer([b"abc"]).words, np.array([0]), np.array([3]))
     array([(27974191445704707, 0)], dtype=[('low', '<u8'), ('high', '<u8')])

@@ -24,18 +24,19 @@ from operators.core.calendar_range import DAY_US, FIRST_DAY, FIRST_US, LAST_DAY,
 from operators.core.distinct_type import DistinctType, stored
 from operators.expressions.functions.conversion import converted
 
-#: The microseconds in a unit of a timestamp, by logical type; other types are in microseconds. A number without a
-#: logical type is in milliseconds.
+#: The number of microseconds in one unit of a timestamp, by logical type: 1 for all types that are not listed. A number
+#: without a logical type counts milliseconds.
 TIMESTAMP_SCALE = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "": 1000}
 TIMESTAMP_NANOS = frozenset({"timestamp-nanos", "local-timestamp-nanos"})
-#: The kinds of Avro types, except null, that contain no other types.
+#: The kinds of Avro types that contain no other types, except null.
 FLAT = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 
 
 @dataclass(frozen=True)
 class FieldValues:
-    """A field of all records: its `values`, or the `start` and `size` of its bytes in the buffer, or the `fields` of a
-    nested record. `present` marks the records in which the field is not null; None means all."""
+    """One field of all records: its `values`, or the `start` and `size` of its bytes in the buffer, or the `fields` of
+    a nested record. `present` marks the records in which the field is not null; None means all records.
+    """
 
     present: Mask | None
     values: NDArray[Any] | None = None
@@ -46,9 +47,11 @@ class FieldValues:
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column, or a field of a declared struct, and what it is read from: the field of the writer's record
-    that has the index `source` and the type `writer`; both are None if there is no such field. `children` are the
-    fields of a struct."""
+    """A declared column, or a field of a declared struct, with the writer's field from which it is read.
+
+    `source` is the index of that field in the writer's record, `writer` its type; both are None if the writer has no
+    such field. `children` are the fields of a struct.
+    """
 
     declared: "pa.Field[Any]"
     source: int | None
@@ -57,7 +60,7 @@ class Column:
 
 
 def vectorised(writer: AvroType) -> bool:
-    """Whether the wire layout of a type can be read field by field: no arrays or maps, no union except with null.
+    """Whether a type can be read field by field: it has no arrays, no maps, and no unions except with null.
 
     >>> vectorised(AvroType("long")), vectorised(AvroType("array", branches=(AvroType("long"),)))
     (True, False)
@@ -68,7 +71,7 @@ def vectorised(writer: AvroType) -> bool:
 
 
 def convertible(column: Column) -> bool:
-    """Whether the conversion of a column to its declared type is vectorised too."""
+    """Whether a column can be converted to its declared type for all records at once."""
     writer, declared = column.writer, column.declared.type
     if writer is None:
         return True
@@ -84,8 +87,9 @@ def convertible(column: Column) -> bool:
 
 
 def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> FieldValues:
-    """Reads a field at all cursors, and advances them. `parent` marks the rows in which the enclosing record is present
-    (None: in all); in the other rows nothing is read, and the cursor stays."""
+    """Reads a field at all cursors, and advances them. `parent` marks the rows in which the enclosing record is
+    present; None means all rows. In the other rows nothing is read, and the cursor stays.
+    """
     present = parent
     if writer.null_branch is not None:
         second = cursors.branch(parent)
@@ -236,7 +240,7 @@ class ColumnMaker:
         return pa.array(symbols, pa.string(), mask=None if field.present is None else ~field.present)
 
     def _text(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
-        """The bytes as views into the buffer, without copies; strings are checked to be UTF-8."""
+        """The bytes as views into the buffer, without copying; marks strings that are not UTF-8 as in doubt."""
         assert field.start is not None and field.size is not None
         cells = views(self._buffer.words, field.start, field.size)
         if pa.types.is_binary(declared):
@@ -254,7 +258,7 @@ class ColumnMaker:
         return array
 
     def _decimal(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
-        """Decimals from big-endian two's complement of one to sixteen bytes: each becomes two words of 64 bits."""
+        """Decimals of 128 bits, as two words of 64 bits, from one to sixteen bytes in big-endian two's complement."""
         assert field.start is not None and field.size is not None
         words, start, size = self._buffer.words, field.start, field.size
         self.suspect((size < 1) | (size > 2 * WORD), field.present)
@@ -272,7 +276,7 @@ class ColumnMaker:
 
 
 def _within(high: Ints, low: NDArray[np.uint64], bound: int) -> Mask:
-    """Whether -bound < value < bound for 128-bit values in two words."""
+    """Whether -bound < value < bound, for 128-bit values in two words."""
     top, bottom = divmod(bound, 2**64)
     negative_top, negative_bottom = divmod(1 - bound, 2**64)
     below = (high < top) | ((high == top) & (low < np.uint64(bottom)))
@@ -287,7 +291,7 @@ def _bound(declared: Any) -> int:
 
 
 def _storage(declared: pa.DataType) -> str:
-    """The NumPy type that Arrow stores for a number, a date or a timestamp."""
+    """The NumPy type in which Arrow stores a number, a date or a timestamp."""
     return f"{'f' if pa.types.is_floating(declared) else 'i'}{declared.bit_width // 8}"
 
 

@@ -20,7 +20,8 @@ from connectors.formats.binary_column import Ints, sizes_of
 
 MAX_BLOCK = 1 << 30
 _SLICE = 1 << 15
-#: Limits of a writer schema; a larger one is not decoded. A few names can expand to any number of types.
+#: The deepest nesting and the most types of a writer schema; records of a larger one are refused. A short schema can
+#: expand to any number of types, because it may refer to a named type several times.
 _DEEPEST, _MOST_TYPES = 200, 20_000
 
 
@@ -37,9 +38,10 @@ class _Plan:
 class AvroDecoder:
     """Decodes records of any number of writer schemas into the declared columns.
 
-    Fields are matched by name: exactly or, failing that, ignoring case. Flat records and records of records are read
-    column by column over the whole batch. A record that is not proven valid that way is read on its own, as is every
-    record of a schema with arrays, maps or wider unions. An invalid record never affects another.
+    A column is read from the field with exactly its name, otherwise from the field whose name differs only in case. A
+    writer schema of scalars and nested records is read column by column, for the whole batch at once. A record is read
+    on its own if the columns do not prove it valid, or if its schema has arrays, maps or unions of several types. An
+    invalid record never affects others.
 
     >>> import fastavro, io
     >>> writer = {"type": "record", "name": "P", "fields": [{"name": "a", "type": "int"}]}
@@ -52,18 +54,20 @@ class AvroDecoder:
     def __init__(
         self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]], *, columnar: bool = True
     ) -> None:
-        """If `columnar` is false, every record is read on its own."""
+        """`writer` returns the schema with an id, or raises LookupError. If `columnar` is false, each record is read on
+        its own.
+        """
         self._schema = schema
         self._writer, self._columnar = writer, columnar
         self._plans: dict[int, _Plan | str] = {}
         self._empty = empty_frame(schema)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the values decode to, and a refusal for each value that does not."""
+        """Decodes each value to a row, or refuses it."""
         return self._sized(values, sizes_of(values))
 
     def field_names(self, value: bytes) -> frozenset[str]:
-        """The case-folded names of the fields in the writer schema of a decoded record."""
+        """The case-folded names of the fields in a record's writer schema."""
         plan = self._plan(int.from_bytes(value[1:PREFIX], "big"))
         return frozenset() if isinstance(plan, str) else frozenset(f.name.casefold() for f in plan.writer.fields)
 
@@ -111,7 +115,9 @@ class AvroDecoder:
         return frame_of(self._schema, columns), np.array(kept, np.int64)
 
     def _plan(self, schema_id: int) -> _Plan | str:
-        """The plan of a writer schema, or why its records cannot be read; an unknown id is looked up again later."""
+        """The plan of a writer schema, or the reason why its records cannot be read. An unknown id is looked up again
+        the next time.
+        """
         if schema_id not in self._plans:
             try:
                 schema = self._writer(schema_id)
@@ -142,7 +148,7 @@ class AvroDecoder:
 
 
 def _schema_ids(buffer: Buffer, values: Sequence[bytes]) -> tuple[Ints, list[Refusal]]:
-    """The schema id of each value; -1 and a refusal for a value without one."""
+    """The schema id of each value; a value without an id gets -1 and a refusal."""
     head = buffer.words[buffer.starts]
     ids = ((head >> np.uint64(8)) & np.uint64(0xFFFFFFFF)).astype(np.uint32).byteswap().astype(np.int64)
     wrong = (head & np.uint64(0xFF) != 0) | (buffer.ends - buffer.starts < PREFIX)

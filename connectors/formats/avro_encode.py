@@ -26,9 +26,9 @@ Array: TypeAlias = "pa.Array[Any]"
 
 
 class AvroEncoder:
-    """Encodes frames of a schema under the id with which its Avro schema is registered.
+    """Encodes frames of a schema; `schema_id` is the id of its Avro schema in the registry.
 
-    Rows without lists are laid out column by column; lists go through fastavro, row by row.
+    A schema without lists is encoded column by column, one with lists row by row by fastavro.
 
     >>> encoder = AvroEncoder(pa.schema([pa.field("a", pa.int64(), nullable=False)]), 7)
     >>> encoder.encode(pl.DataFrame({"a": [2]})).to_list()
@@ -52,7 +52,7 @@ class AvroEncoder:
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)
 
     def _block(self, frame: pl.DataFrame) -> pl.Series:
-        """Concatenates the pieces of each row. Arrow copies the texts; the bytes between them are laid out here."""
+        """Encodes column by column: Arrow concatenates the texts of each row with the bytes between them."""
         pieces: list[Piece | Texts] = [_constant(self._prefix, len(frame))]
         for field in self._fields:
             pieces += _pieces(field, frame[field.name], None)
@@ -77,7 +77,7 @@ class AvroEncoder:
 
 
 def _laid_out(pieces: Sequence[Piece]) -> Array:
-    """Writes every piece of every row at its position: rows in order, with a gap of one word between them."""
+    """Writes the pieces of each row after each other. Rows are in order, with a gap of one word between them."""
     width = np.sum(np.stack([piece.width for piece in pieces]), axis=0)
     start = np.cumsum(width + WORD) - width - WORD
     out = np.zeros(int(start[-1] + width[-1]) + 3 * WORD, np.uint8)
@@ -91,11 +91,11 @@ def _laid_out(pieces: Sequence[Piece]) -> Array:
 
 
 def _joined(arrays: Sequence[Array]) -> Array:
-    """The arrays concatenated row by row; null is treated as empty."""
+    """Concatenates the values of all arrays in each row; a null counts as empty."""
     if len(arrays) == 1:
         return arrays[0]
-    whole: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
-    return cast(Array, pc.binary_join_element_wise(*whole, null_handling="replace", null_replacement=""))
+    arguments: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
+    return cast(Array, pc.binary_join_element_wise(*arguments, null_handling="replace", null_replacement=""))
 
 
 def _constant(prefix: bytes, rows: int) -> Piece:
@@ -104,7 +104,7 @@ def _constant(prefix: bytes, rows: int) -> Piece:
 
 
 def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> list[Piece | Texts]:
-    """The pieces of a column; where an enclosing record is absent they are empty."""
+    """The pieces of a column; they are empty in rows in which the enclosing record is absent."""
     present = parent
     branch: list[Piece | Texts] = []
     if field.nullable:
@@ -139,7 +139,7 @@ def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> lis
 
 
 def _filled(series: pl.Series) -> NDArray[Any]:
-    """The stored values; those of nulls are arbitrary."""
+    """The stored values of a column, with arbitrary values in place of nulls."""
     stored = series.to_physical()
     if stored.null_count():
         stored = stored.fill_null(value=False if stored.dtype == pl.Boolean else 0)
@@ -153,7 +153,7 @@ def _repeats(declared: pa.DataType) -> bool:
 
 
 def _plain(field: "pa.Field[Any]") -> Callable[[object], object]:
-    """A conversion of stored values to those that fastavro writes without logical types."""
+    """Converts a stored value to the one that fastavro writes for a schema without logical types."""
     convert = _plain_value(field.type)
 
     def checked(value: object) -> object:

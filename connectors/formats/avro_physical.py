@@ -1,4 +1,6 @@
-"""The byte layout of an Avro schema, for fastavro; values read with it show which branch of a union was written."""
+"""Reduces an Avro schema to its byte layout, such that values read by fastavro show which branch of a union was
+written.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ _FIELD = "branch"
 
 
 def physical(schema: object) -> object:
-    """The schema without logical types and defaults, which describes the encoded bytes.
+    """The schema without logical types and defaults; it describes the same bytes.
 
-    The value that fastavro reads for a union of several types does not show its branch: records and maps are all dicts,
-    bytes and fixed are both bytes. So each branch except null becomes a record with one field, named by the branch's
-    number. The encoded bytes are the same.
+    A value that fastavro reads does not show its branch in a union of several types: records and maps are dicts, bytes
+    and fixed are bytes. Therefore each branch except null becomes a record with one field, which is named by the number
+    of the branch. This does not change the encoded bytes.
 
     >>> physical({"type": "int", "logicalType": "date"})
     {'type': 'int'}
@@ -24,7 +26,8 @@ def physical(schema: object) -> object:
 
 
 def branch_of(value: object) -> tuple[int, object]:
-    """The number and the value of the branch that was written, from the value that fastavro reads for such a union.
+    """The number and the value of the branch that was written, from a value that fastavro read with a `physical`
+    schema.
 
     >>> branch_of({"branch1": "x"})
     (1, 'x')

@@ -1,7 +1,7 @@
-"""The pieces of encoded records: for each field the bytes of all rows, and their widths.
+"""Encodes the fields of records into pieces. A piece holds the bytes of one field for all rows, and their widths.
 
-The pieces of all rows are written at once, eight bytes at a time. The last write may spill up to seven bytes beyond the
-piece: pieces are written in order, so the next one overwrites the spill, and rows are laid out with a gap of one word.
+A piece is written for all rows at once, eight bytes at a time. A write may go up to seven bytes beyond the piece. The
+next piece of the row overwrites those bytes; after the last piece, a gap of one word before the next row takes them.
 """
 
 from dataclasses import dataclass
@@ -31,26 +31,28 @@ _MORE = np.array([_HIGH & ((1 << (8 * max(size - 1, 0))) - 1) for size in range(
 
 @dataclass(frozen=True)
 class Piece:
-    """Up to eight bytes a row in `word`, `width` of them used; wider ones continue in `tail` from the ninth byte."""
+    """The first `width` bytes of `word` for each row; if `width` is more than eight, `tail` has the bytes from the
+    ninth on.
+    """
 
     word: Words
     width: Ints
     tail: Words | None = None
 
     def write(self, out: Words, at: Ints) -> None:
-        """Writes the piece of each row at the position `at` of the row."""
+        """Writes the bytes of each row at its position in `at`."""
         out[at] = self.word
         if self.tail is not None:
             rows = np.flatnonzero(self.width > WORD)
             out[at[rows] + WORD] = self.tail[rows]
 
 
-#: The bytes of one text per row, null where there is no text.
+#: The bytes of one text for each row; null for a row without a text.
 Texts = pa.LargeBinaryArray
 
 
 def varint(values: Ints, present: Mask | None) -> Piece:
-    """Zigzag varints: one to ten bytes a row, none where absent.
+    """Zigzag varints of one to ten bytes; no bytes in rows that are not present.
 
     >>> piece = varint(np.array([0, -1, 64]), None)
     >>> piece.width, piece.word
@@ -75,12 +77,12 @@ def _tail(zigzag: Words, width: Ints) -> Words:
 
 
 def octets(values: NDArray[np.generic], present: Mask | None) -> Piece:
-    """One byte a row."""
+    """One byte for each present row."""
     return Piece(values.astype(np.uint64), _where(np.ones(len(values), np.int64), present))
 
 
 def floats(values: NDArray[np.floating], present: Mask | None) -> Piece:
-    """Four or eight bytes a row, little-endian."""
+    """Four or eight bytes, little-endian, for each present row."""
     bits = np.ascontiguousarray(values).view(f"<u{values.itemsize}").astype(np.uint64)
     return Piece(bits, _where(np.full(len(values), values.itemsize, np.int64), present))
 
@@ -98,7 +100,9 @@ def texts(series: pl.Series, present: Mask | None) -> tuple[Piece, Texts]:
 
 
 def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Texts]:
-    """The length and the bytes of decimals: the unscaled value in the shortest big-endian two's complement."""
+    """The length and the bytes of decimals. The bytes are the unscaled value in the shortest big-endian two's
+    complement.
+    """
     array = series.rechunk().to_arrow()
     pairs = numpy_of(array.buffers()[1], "i8")[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
     low, high = (pairs[:, 0].copy(), pairs[:, 1]) if present is None else (pairs[:, 0] * present, pairs[:, 1] * present)

@@ -1,4 +1,4 @@
-"""Reads Avro bodies record by record with fastavro: for any schema, each record is either read or refused."""
+"""Reads records of any Avro schema one by one with fastavro; an invalid one is refused."""
 
 import io
 import struct
@@ -23,9 +23,12 @@ class Undecodable(ValueError):
 
 
 def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple[Column, ...]) -> RecordReader:
-    """A function from a body to the values of the declared columns; it raises ValueMismatch or Undecodable. A body is a
-    record's value without the prefix that has the schema id. `schema` and `writer` are the same writer schema, as a
-    document and as a type."""
+    """A function that reads the declared columns from a body: the value of a record after the prefix with the schema
+    id.
+
+    It raises Undecodable if the body is not a record of the writer schema, and ValueMismatch if a value does not fit
+    its column. `schema` and `writer` are the same writer schema, as a document and as a type.
+    """
     parsed = fastavro.parse_schema(physical(schema))
     of_bytes = _bounded if recursive(writer) else fastavro.schemaless_reader
     parts = [(None if c.source is None else writer.fields[c.source].name, convert_column(c)) for c in columns]
@@ -38,9 +41,11 @@ def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple
 
 
 def _bounded(source: io.BytesIO, parsed: object, reader: None) -> object:
-    """Reads a value of a recursive type; raises RecursionError if it is nested more deeply than _DEEPEST. fastavro's
-    compiled reader uses the C stack for each level, so a body with thousands of levels crashes the process; fastavro's
-    reader in Python, which is used here, raises RecursionError instead."""
+    """Reads a value of a recursive type. Raises RecursionError if it is nested more deeply than _DEEPEST.
+
+    fastavro's compiled reader would use the C stack for each level, and a body with thousands of levels would crash the
+    process. Its reader in Python raises RecursionError instead.
+    """
     value = reader_in_python(source, parsed, reader)
     level, depth = [value], 0
     while level:

@@ -1,4 +1,4 @@
-"""Schema resolution: finds the writer's field of each declared column and checks that it has a readable type."""
+"""Schema resolution: finds the writer's field for each declared column and checks that its type can be read."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,7 @@ _INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for u
 
 
 def resolve(writer: AvroType, declared: Sequence["pa.Field[Any]"]) -> tuple[Column, ...]:
-    """The declared columns with their fields in a writer's record. Raises ValueMismatch if a column cannot be
-    read from it.
+    """The declared columns with their fields in a writer's record. Raises ValueMismatch if a column cannot be read.
 
     >>> resolve(AvroType("record", fields=(AvroField("A", AvroType("int")),)), [pa.field("a", pa.int64())])[0].source
     0

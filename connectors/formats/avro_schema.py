@@ -1,4 +1,4 @@
-"""The Avro schema of declared columns, as this system's own writers register it."""
+"""The Avro schema that this system registers when it writes declared columns."""
 
 import re
 from collections.abc import Mapping
@@ -17,9 +17,8 @@ _SCALARS: Mapping[pa.DataType, object] = {type_.arrow: type_.avro for type_ in T
 def avro_schema(schema: pa.Schema, name: str) -> dict[str, object]:
     """The record schema of a topic's values; a nullable column is a union with null and defaults to null.
 
-    A nested record has its column's name in the namespace of its path, so every full name is unique. A name that
-    Avro does not allow is refused, not changed: a changed name would no longer match the column when the records are
-    read back.
+    A nested record has the name of its column, in the namespace of the enclosing records, so every full name is unique.
+    Raises UserError if Avro does not allow a name: under another name, readers would no longer find the column.
 
     >>> avro_schema(pa.schema([pa.field("a", pa.int64(), nullable=False)]), "Bid")
     {'type': 'record', 'name': 'Bid', 'fields': [{'name': 'a', 'type': 'long'}]}

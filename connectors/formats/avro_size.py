@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class AvroSize(NamedTuple):
-    """How deep the types of a schema are nested, and how many there are."""
+    """How deep the types of a schema are nested, and how many types it has."""
 
     nesting: int
     types: int

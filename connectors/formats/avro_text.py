@@ -1,4 +1,4 @@
-"""Strings and binaries as views into the buffer that they were read from: checked, not copied."""
+"""Arrow arrays of strings and binaries that are views into the buffer with the records; nothing is copied."""
 
 from typing import Any
 
@@ -23,7 +23,9 @@ def binary_array(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> 
 
 
 def string_array(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> tuple["pa.Array[Any]", Ints]:
-    """The strings that Arrow views describe, and the rows that are not UTF-8, which are empty in the array."""
+    """The strings that Arrow views describe, and the indices of the rows that are not UTF-8; these are empty in the
+    array.
+    """
     wrong: list[int] = []
     text = _text(cells, present, raw)
     if text is None:
@@ -43,7 +45,9 @@ def _text(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> pl.Seri
 
 
 def _invalid(cells: Cells, raw: NDArray[np.uint8], first: int) -> list[int]:
-    """The rows that are not UTF-8, by bisection: single rows are decoded only in small slices around invalid ones."""
+    """The indices of rows that are not UTF-8, by bisection: only small slices with an invalid row are decoded row by
+    row.
+    """
     if _text(cells, None, raw) is not None:
         return []
     if len(cells) <= _FEW:

@@ -1,4 +1,4 @@
-"""A writer's Avro schema as a tree of frozen nodes, with names resolved and each type's logical type."""
+"""A writer's Avro schema as a tree of frozen nodes; names are replaced by the types that they refer to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "by
 
 @dataclass(frozen=True, slots=True)
 class AvroType:
-    """A type. `null_branch` is set if the type is in a union with null: the index of null in that union."""
+    """A type. If it is in a union with null, `null_branch` is the index of null in that union. `branches` are the types
+    of a union, or the element type of an array or a map.
+    """
 
     kind: str
     logical: str = ""
@@ -130,7 +132,7 @@ _OPTIONAL = (PRIMITIVES - {"null"}) | {"record", "enum", "fixed", "array", "map"
 
 
 def unbounded(node: AvroType) -> bool:
-    """Whether a few bytes may encode any number of elements: an array whose elements take no bytes.
+    """Whether a type has an array whose elements take no bytes, so that a few bytes can encode any number of elements.
 
     >>> unbounded(AvroType("array", branches=(AvroType("null"),)))
     True
@@ -148,7 +150,7 @@ def _weightless(node: AvroType) -> bool:
 
 
 def recursive(node: AvroType) -> bool:
-    """Whether a record of the type may contain itself, and so be of any depth.
+    """Whether a record of the type may contain a record of the same type, and so have any depth.
 
     >>> recursive(AvroType("array", branches=(RECURSIVE,)))
     True

@@ -1,4 +1,4 @@
-"""Converts a physical Avro value, as fastavro reads it, to the value that Arrow stores in the declared column."""
+"""Converts a value that fastavro read with a `physical` schema to the one that Arrow stores in the declared column."""
 
 import uuid
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from operators.core.distinct_type import DistinctType
 
 
 def convert_column(column: Column) -> Check:
-    """The conversion of a column's values. It raises ValueMismatch for values that do not fit, including NULLs of
-    NOT NULL columns.
+    """A function that converts a column's values. It raises ValueMismatch for a value that does not fit, such as NULL
+    in a NOT NULL column.
 
     >>> writer = AvroType("record", fields=(AvroField("a", AvroType("int")),))
     >>> convert_column(resolve(writer, [pa.field("a", pa.int8())])[0])(7)
@@ -47,7 +47,7 @@ def _absent(value: object) -> object:
 
 
 def converter(writer: AvroType, declared: pa.DataType, children: tuple[Column, ...] = ()) -> Check:
-    """The conversion of a non-null value of a type that `readable` accepts."""
+    """A function that converts values of a type that `readable` accepts, except null."""
     if writer.kind == "union":
         return _of_union(writer, declared)
     if pa.types.is_struct(declared):
@@ -82,7 +82,7 @@ def _scalar(writer: AvroType, declared: pa.DataType) -> Check:
 
 
 def _of_union(writer: AvroType, declared: pa.DataType) -> Check:
-    """The conversion for a union of several types, by the branch that was written."""
+    """A function that converts a value of a union of several types by the branch that was written."""
     branches = [_branch(branch, declared) for branch in writer.branches]
 
     def checked(value: object) -> object:
@@ -93,7 +93,9 @@ def _of_union(writer: AvroType, declared: pa.DataType) -> Check:
 
 
 def _branch(branch: AvroType, declared: pa.DataType) -> Check:
-    """The conversion of a branch's values; if they cannot be read as the declared type, it refuses each of them."""
+    """A function that converts the values of a branch, or refuses all of them if they cannot be read as the declared
+    type.
+    """
     try:
         if not readable(branch, declared):
             raise ValueMismatch(f": Avro {branch.kind} cannot be read as {type_name(declared)}")

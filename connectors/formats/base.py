@@ -1,4 +1,4 @@
-"""The interfaces of record formats: bytes to columns and columns to bytes.
+"""The interfaces of record formats, Decoder and Encoder.
 
 A value that does not fit is refused with a reason, never silently dropped.
 """
@@ -21,7 +21,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True)
 class Refusal:
-    """An input value that is not a row of the declared schema, and the reason."""
+    """The index of an input value that is not a row of the declared schema, and the reason."""
 
     index: int
     message: str
@@ -29,7 +29,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The rows of the valid values, in input order; every other value has a refusal.
+    """The rows of the valid values, in input order, and a refusal for each other value.
 
     `kept` are the indices of the valid values; None means all.
     """
@@ -43,15 +43,15 @@ class Decoder(Protocol):
     """Turns record values into columns of the declared schema."""
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the values decode to, and a refusal for each value that does not."""
+        """Decodes each value to a row, or refuses it."""
 
 
 @runtime_checkable
 class ListsFields(Protocol):
-    """A decoder that can list the fields of a value; decoded rows show absent fields and NULLs alike."""
+    """A decoder that can list the fields of a value. (In decoded rows, an absent field is NULL.)"""
 
     def field_names(self, value: bytes) -> frozenset[str]:
-        """The case-folded names of the fields of a decoded value."""
+        """The case-folded names of the fields in a value that can be decoded."""
         ...
 
 
@@ -63,7 +63,7 @@ class Encoder(Protocol):
 
 
 class ValueMismatch(ValueError):
-    """A value does not fit the column at `path`; the reason continues the message after the column's name.
+    """A value does not fit the column at `path`; the message is the column's name followed by `reason`.
 
     >>> str(ValueMismatch(": expected INT, got 1.5").under("x").under("point"))
     'column "point.x": expected INT, got 1.5'
@@ -75,12 +75,12 @@ class ValueMismatch(ValueError):
         self.path = path
 
     def under(self, name: str) -> "ValueMismatch":
-        """The same error for the field `name` that encloses the path."""
+        """The same error, with the path seen from the record that contains the field `name`."""
         return ValueMismatch(self.reason, (name, *self.path))
 
 
 class NotARow(ValueMismatch):
-    """The value as a whole, not one of its columns, does not fit.
+    """A value cannot be read as a row at all; no single column is the reason.
 
     >>> str(NotARow("no record"))
     'no record'
@@ -95,7 +95,7 @@ NULL_REFUSED = " is NULL but declared NOT NULL"
 
 
 def empty_frame(schema: pa.Schema) -> pl.DataFrame:
-    """No rows, with the Polars dtypes of the schema.
+    """A frame without rows that has the Polars dtypes of the schema.
 
     >>> empty_frame(pa.schema([pa.field("a", pa.int16())])).schema
     Schema([('a', Int16)])
@@ -106,7 +106,7 @@ def empty_frame(schema: pa.Schema) -> pl.DataFrame:
 
 
 def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataFrame:
-    """The frame of checked Python values, given column by column.
+    """A frame from lists of checked Python values, one for each column.
 
     >>> frame_of(pa.schema([pa.field("d", pa.date32())]), [[1, None]])["d"].to_list()
     [datetime.date(1970, 1, 2), None]
@@ -121,8 +121,9 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
 def read_each(
     values: Sequence[_Value], read: Callable[[_Value], _Read]
 ) -> tuple[list[_Read], list[int], list[Refusal]]:
-    """The results of `read`, the indices of their values, and a refusal for each value at which it raises
-    ValueMismatch.
+    """Applies `read` to each value; returns its results, the indices of their values, and the refusals.
+
+    A value is refused if `read` raises ValueMismatch.
 
     >>> def even(number):
     ...     if number % 2:
@@ -144,7 +145,7 @@ def read_each(
 
 
 def decode_each(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
-    """Decodes values one by one: `row` returns the checked row of a value, or raises ValueMismatch."""
+    """Decodes values one by one with `row`, which returns the checked row of a value or raises ValueMismatch."""
     rows, kept, refused = read_each(values, row)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
@@ -152,7 +153,7 @@ def decode_each(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Val
 
 
 def in_order(parts: Sequence[tuple[pl.DataFrame, Indices]], empty: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
-    """The parts as one frame, ordered by the indices of their rows."""
+    """Concatenates frames, each with the indices of its rows, and orders the rows by index."""
     full = [part for part in parts if len(part[1])]
     if not full:
         return empty, np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Byte strings laid end to end in one buffer: a sequence that decoders read as a whole."""
+"""A sequence of byte strings in one buffer, which decoders can process for all strings at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-#: The number of bytes after the last byte string of a buffer, so that words can be read at any byte.
+#: The number of bytes after the last byte string of a buffer; they allow reading words at any byte of a string.
 PADDING = 24
 
 
 class BinaryColumn(Sequence[bytes]):
-    """Byte strings, none of them null: number i is `raw[starts[i]:ends[i]]`. They follow each other in `raw`. Slices
+    """Byte strings without nulls. String i is `raw[starts[i]:ends[i]]`; the strings follow each other in `raw`. Slices
     share the buffer.
 
     >>> column = BinaryColumn.of([b"ab", b"", b"c"])
@@ -25,7 +25,7 @@ class BinaryColumn(Sequence[bytes]):
     __slots__ = ("ends", "raw", "starts")
 
     def __init__(self, raw: NDArray[np.uint8], starts: Ints, ends: Ints) -> None:
-        """`raw` has `PADDING` bytes more than the last byte string needs."""
+        """`raw` has `PADDING` more bytes after the last byte string."""
         self.raw, self.starts, self.ends = raw, starts, ends
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Converts whole columns of plain ISO 8601 text; unusual text is left to calendar_text, value by value."""
+"""Converts whole columns of ISO 8601 text in its usual form; `calendar_text` converts any other text value by value."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _PLAIN = {
 
 
 def microsecond_column(values: Sequence[object]) -> list[object] | None:
-    """Microseconds since 1970 of plain timestamps in UTC; None if any value is not a plain timestamp.
+    """Microseconds since 1970 of timestamps in UTC; None if any value is not a timestamp in the usual form.
 
     >>> microsecond_column(["1970-01-01T00:00:01.5Z", None])
     [1500000, None]
@@ -26,7 +26,7 @@ def microsecond_column(values: Sequence[object]) -> list[object] | None:
 
 
 def day_column(values: Sequence[object]) -> list[object] | None:
-    """Days since 1970 of plain dates; None if any value is not a plain date.
+    """Days since 1970 of dates; None if any value is not a date in the usual form.
 
     >>> day_column(["1970-01-03"]), day_column([5])
     ([2], None)
@@ -43,7 +43,7 @@ def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
 
 
 def _stored(texts: pl.Series, read: pl.Series, least: int) -> list[object] | None:
-    """The values as they are stored; None if any text is not a valid time or is in the year 0."""
+    """The stored values of dates or timestamps; None if a text is not a valid one, or is in the year 0."""
     stored = read.to_physical()
     fits = read.null_count() == texts.null_count() and (stored >= least).all()
     return stored.to_list() if fits else None

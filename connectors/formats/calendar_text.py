@@ -1,4 +1,4 @@
-"""ISO 8601 text to days and microseconds since 1970, for all years an Arrow date or timestamp can hold."""
+"""Converts ISO 8601 text to days and microseconds since 1970, and back, for all years that Arrow can store."""
 
 import re
 from functools import lru_cache
@@ -24,7 +24,9 @@ def days(text: str) -> int | None:
 
 
 def microseconds(text: str) -> int | None:
-    """Microseconds since 1970-01-01 00:00 UTC; no offset means UTC; digits below a microsecond are cut off.
+    """Microseconds since 1970-01-01 00:00 UTC of an ISO timestamp; None if the text is not one.
+
+    A timestamp without an offset is in UTC. Digits below a microsecond are cut off.
 
     >>> microseconds("1970-01-01T00:00:01.5Z"), microseconds("1970-01-01 01:00+01:00"), microseconds("yesterday")
     (1500000, 0, None)
@@ -61,7 +63,7 @@ def _civil(year: str, month: str, day: str) -> int | None:
 
 
 def date_text(day: int) -> str:
-    """The ISO date of a day since 1970; years beyond four digits carry a sign.
+    """The ISO date of a number of days since 1970; years below 0 or above 9999 have a sign.
 
     >>> date_text(0), date_text(3663382), date_text(-719529)
     ('1970-01-01', '+12000-01-01', '-0001-12-31')

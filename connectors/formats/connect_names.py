@@ -30,10 +30,10 @@ _LOGICAL: Mapping[str, str] = {
 
 
 def logical_of(name: object) -> str:
-    """The logical type of a field from its semantic type name in Connect.
+    """The logical type for the name of a semantic type of Connect.
 
-    Debezium's other types of times, such as Year, keep their name, so that readers can refuse them as DATE and
-    TIMESTAMP. The result is empty for names that concern neither times nor decimals.
+    Debezium's other types of times, such as Year, keep their name; so readers can refuse them as DATE and TIMESTAMP.
+    The result is "" for names that concern neither times nor decimals.
 
     >>> logical_of("io.debezium.time.MicroTimestamp"), logical_of("io.debezium.time.Year"), logical_of("shop.Row")
     ('timestamp-micros', 'io.debezium.time.Year', '')

@@ -1,6 +1,5 @@
-"""Converts values by the annotations in the schema that Kafka Connect's JsonConverter writes with each payload.
-
-Avro schemas have the same annotations; `avro_types` reads those.
+"""Converts JSON values by the schema that Kafka Connect's JsonConverter writes with each payload. The schema names
+types such as Debezium's MicroTimestamp. Avro schemas name them too; `avro_types` reads those.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from connectors.formats.type_names import type_name
 from connectors.formats.values import mismatch_error
 from operators.core.calendar_range import DAY_US
 
-#: The conversion of a value that is not NULL.
+#: A function that converts a value that is not NULL.
 Conversion = Callable[[Any], object]
-#: How many schemas are cached, and the most bytes of one: together they stay below 26 MB. A topic has only a few.
+#: The number of schemas in the cache, and the bytes of the largest one: the cache stays below 26 MB. A topic has only a
+#: few schemas.
 _MOST_SCHEMAS, _LARGEST_SCHEMA = 100, 256 * 1024
 _UNTYPED = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Node(msgspec.Struct):
-    """A type of Connect: `name` is its semantic type, `field` its name in the enclosing struct."""
+    """A type in a Connect schema. `name` is its semantic type, `field` its name as a field of a struct."""
 
     field: str | None = None
     name: str | None = None
@@ -45,7 +45,7 @@ _NODE = msgspec.json.Decoder(Node).decode
 
 
 class ConnectRows:
-    """Converts rows of payloads to the notation that `JsonDecoder` reads, by the schemas sent with them.
+    """Converts rows in JSON to the notation that `JsonDecoder` reads, by the schemas that are sent with them.
 
     >>> rows = ConnectRows(pa.schema([pa.field("at", pa.timestamp("us"))]))
     >>> schema = b'{"fields": [{"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"}]}'
@@ -58,7 +58,9 @@ class ConnectRows:
         self._conversions: dict[tuple[bytes, str | None], Mapping[str, Conversion]] = {}
 
     def converted(self, schema: bytes, part: str | None, row: bytes) -> bytes:
-        """The converted row. `part` names the field of the schema that describes it; None: the schema itself."""
+        """The converted row. `part` names the field of the schema that describes the row; None means the whole schema.
+        Raises NotARow or ValueMismatch.
+        """
         conversions = self._conversions.get((schema, part))
         if conversions is None:
             conversions = self._found(schema, part)
@@ -78,7 +80,7 @@ class ConnectRows:
 
 
 def _of_fields(declared: Iterable[pa.Field[Any]], node: Node) -> Mapping[str, Conversion]:
-    """The conversions of those fields of a struct that match columns, by field name."""
+    """The conversions of the fields of a struct that match columns, by field name."""
     types = {field.name.casefold(): field.type for field in declared}
     nodes = {node.field: node for node in node.fields or () if node.field and node.field.casefold() in types}
     found = {name: _conversion(types[name.casefold()], each) for name, each in nodes.items()}
@@ -143,7 +145,7 @@ def _whole(text: Callable[[int], str], value: object) -> object:
 
 
 def _decimal(name: str, scale: int, value: object) -> object:
-    """A decimal from the base64 of its unscaled value. A number, which a converter can be set to write, is kept."""
+    """A decimal from the base64 of its unscaled value. A number, which JsonConverter may also write, stays."""
     if not isinstance(value, str):
         return value
     try:
@@ -160,7 +162,7 @@ def _variable_decimal(name: str, value: object) -> object:
     raise mismatch_error(f"{name} as an object with scale and value", value)
 
 
-#: Times that `JsonDecoder` reads unchanged: milliseconds, text, and numbers without a semantic type.
+#: Logical types of times that `JsonDecoder` reads unchanged: milliseconds, text, and numbers without a semantic type.
 _AS_THEY_ARE = ISO_TIMES | {"", "timestamp-millis"}
 _TIMESTAMPS: Mapping[str, Conversion] = {
     "timestamp-micros": partial(_whole, timestamp_text),

@@ -1,4 +1,4 @@
-"""Converts values as Kafka Connect and Debezium write them, for the checks of declared columns."""
+"""Converts values from the notation of Kafka Connect and Debezium to the one that the checks of columns take."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from decimal import Decimal
 from connectors.formats.base import ValueMismatch
 from connectors.formats.values import Check
 
-#: The most bytes of an unscaled decimal that are read; every DECIMAL has fewer digits.
+#: The most bytes of an unscaled decimal, and the largest scale, that are read. Every DECIMAL is smaller.
 _MOST_BYTES = 1000
 
 
 def iso_text(check: Check, value: object) -> object:
-    """The checked value of the text of a timestamp or date in UTC. Unlike in SQL, such a date ends in `Z`.
+    """Checks the text of a timestamp or date in UTC. Debezium's dates end in `Z`, unlike those of SQL.
 
     >>> from connectors.formats.values import check_type
     >>> import pyarrow as pa
@@ -33,8 +33,9 @@ def without_zone(value: object) -> object:
 
 
 def unscaled(value: bytes, scale: int, name: str) -> Decimal:
-    """The decimal of big-endian two's complement. Raises ValueMismatch if it is too long for any DECIMAL; `name` is the
-    type's.
+    """The decimal with this unscaled value, in big-endian two's complement, and scale.
+
+    Raises ValueMismatch, with the type's `name`, if no DECIMAL is that large.
 
     >>> unscaled(bytes([4, 210]), 2, "DECIMAL(9, 2)")
     Decimal('12.34')

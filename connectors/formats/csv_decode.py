@@ -1,4 +1,4 @@
-"""Decodes record values that are lines of comma-separated values; each value is one line."""
+"""Decodes records whose value is one line of comma-separated values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pyarrow as pa
 from connectors.formats.base import Decoded, NotARow, decode_each
 from connectors.formats.values import check_field
 
-csv.field_size_limit(2**31 - 1)  # no limit but Kafka's on the size of a record
+csv.field_size_limit(2**31 - 1)  # the size of a field is limited only by Kafka's limit for records
 _TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _WHOLE, _NUMBER = re.compile(r"-?\d{1,40}"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 
 
 class CsvDecoder:
-    """Decodes lines whose fields are the declared columns in order, quoted as in RFC 4180. An empty field is NULL.
+    """Decodes lines with a field for each declared column, in order, quoted as in RFC 4180. An empty field is NULL.
     A line may lack its last fields, which are then NULL; a line with more fields than columns is refused.
 
-    Numbers are written as in SQL, BOOLEAN as true or false, t or f, 1 or 0, and the other types as JsonDecoder reads
-    them, without quotes; arrays and structs cannot be written.
+    Numbers are written as in SQL, and BOOLEAN as true or false, t or f, 1 or 0. The other types are written as for
+    JsonDecoder, without quotes. A line cannot contain arrays or structs.
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field("t", pa.string())])
     >>> result = CsvDecoder(schema).decode([b'1,"x, y"', b"2", b"z,1", b"1,2,3"])
@@ -35,7 +35,7 @@ class CsvDecoder:
         self._columns = [(_reader(field.type), check_field(field)) for field in schema]
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the lines decode to, and a refusal for each line that does not."""
+        """Decodes each line to a row, or refuses it."""
         return decode_each(self._schema, values, self._row)
 
     def _row(self, value: bytes) -> list[object]:
@@ -57,8 +57,8 @@ def _fields(value: bytes) -> list[str]:
 
 
 def _reader(kind: pa.DataType) -> Callable[[str], object]:
-    """The parser of a field of type `kind`. It returns text that it cannot parse unchanged; the type's check
-    refuses this text.
+    """The parser of a field of type `kind`. Text that cannot be parsed is returned unchanged; then the check of the
+    type refuses it.
 
     >>> [_reader(pa.int64())(text) for text in ("7", "7.0")], _reader(pa.bool_())("F")
     ([7, '7.0'], False)

@@ -1,4 +1,4 @@
-"""Debezium's change events in Avro: the same envelope as in JSON, with rows typed by their schema."""
+"""Decodes Debezium's change events in Avro. They have the same envelope as in JSON; rows are typed by their schema."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ Writer = Callable[[int], Mapping[str, object]]
 
 
 class DebeziumAvroDecoder:
-    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT if that is declared, as
-    `DebeziumDecoder` does.
+    """Decodes change events in Avro by the rules of `DebeziumDecoder`.
 
     >>> row = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": "int"}]}
     >>> fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
@@ -47,7 +46,7 @@ class DebeziumAvroDecoder:
         self._envelope = AvroDecoder(pa.schema([*map(pa.field, parts, parts.values()), time]), writer)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the events, and a refusal for each value that is not a change event or has no row."""
+        """Decodes the row of each event; refuses a value that is not a change event or has no row."""
         events = self._envelope.decode(values)
         frame, op = events.frame, events.frame["op"]
         at = np.arange(len(frame)) if events.kept is None else events.kept
@@ -62,8 +61,9 @@ class DebeziumAvroDecoder:
         return Decoded(chosen.select(*self._columns()), kept, refused)
 
     def _faults(self, events: pl.DataFrame, rows: pl.Series) -> pl.Series:
-        """Why the row of an event cannot be used, NULL if it can: the connector did not have the value of a column,
-        or the time of the change is out of range."""
+        """Why the row of an event cannot be used: it lacks the value of a column, or the time of the change is out of
+        range. NULL for rows that can be used.
+        """
         columns = pa.schema([field for field in self._schema if field.name != OPERATION])
         reason = pl.when(pl.col("op") != DELETED).then(unavailable_reason(columns, pl.col("row")))
         return (
@@ -87,14 +87,14 @@ class DebeziumAvroDecoder:
 
 
 class DebeziumAvroKeyDecoder:
-    """Decodes the keys of records without a value, as `DebeziumKeyDecoder` does."""
+    """Decodes the keys of tombstones, as `DebeziumKeyDecoder` does."""
 
     def __init__(self, schema: pa.Schema, writer: Writer) -> None:
         self._timed, self._names = CHANGED_AT in schema.names, schema.names
         self._rows = AvroDecoder(pa.schema([field for field in schema if field.name != OPERATION]), writer)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The keys as rows, and a refusal for each value that is not a key."""
+        """Decodes each key to a row with the columns of the key, or refuses it."""
         rows = self._rows.decode([] if self._timed else values)
         frame = rows.frame.with_columns(pl.lit("-", pl.String).alias(OPERATION)).select(self._names)
         return Decoded(frame, np.zeros(0, np.int64) if self._timed else rows.kept, rows.refused)

@@ -1,4 +1,4 @@
-"""Debezium's change events in JSON: an envelope around a row before and after a change."""
+"""Decodes Debezium's change events in JSON. An event is an envelope with a row before and after a change."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from connectors.formats.connect_schema import ConnectRows
 from connectors.formats.debezium_unavailable import Unavailable
 from connectors.formats.json_decode import JsonDecoder
 
-#: The column that holds the operation of a change, from the envelope.
+#: The column with the operation of a change: `u` for an upsert, `-` for a deletion.
 OPERATION = "__operation"
-#: A column of this name gets the time of the change in the database, unless the row itself has that field.
+#: A declared column of this name gets the time of the change in the database, unless the row has such a field.
 CHANGED_AT = "ts_ms"
-#: Snapshots read rows ("r"). Rows created or read are upserts: after a connector restart they may already exist.
+#: The value of OPERATION for each of Debezium's operations. A created row ("c") or one read by a snapshot ("r") is an
+#: upsert, because it may exist already if the connector was restarted.
 OPERATIONS = {"c": b"u", "r": b"u", "u": b"u", "d": b"-"}
 DELETED = "d"
 _NULL = b"null"
@@ -43,9 +44,11 @@ class _Nested(msgspec.Struct):
 
 
 class DebeziumDecoder:
-    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT if that is declared: the row after a
-    change, or before a deletion. Values are written as in JSON, or as the schema sent with the event says. A row is
-    refused if the connector did not have the value of one of its columns.
+    """Decodes change events into the declared columns and OPERATION.
+
+    An upsert has the row after the change, a deletion the row before it. Values are in the notation of JsonDecoder, or
+    in that of the Connect schema that is sent with the event. A row is refused if the event has a placeholder instead
+    of a column's value (`debezium_unavailable`).
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
     >>> events = [b'{"op": "c", "before": null, "after": {"a": 1}}', b'{"op": "d", "before": {"a": 1}}', b'{"a": 1}']
@@ -61,7 +64,7 @@ class DebeziumDecoder:
         self._envelope = msgspec.json.Decoder(_Envelope).decode
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the events, and a refusal for each value that is not a change event or has no row."""
+        """Decodes the row of each event; refuses a value that is not a change event or has no row."""
         return _decoded(self._rows, values, self._row)
 
     def _row(self, value: bytes) -> bytes:
@@ -81,20 +84,22 @@ class DebeziumDecoder:
 
 
 def unknown_operation(op: str | None) -> str:
-    """The reason for refusing an event with this operation, which changes no row."""
+    """The reason for refusing an event whose operation is missing or does not change a row."""
     if op is None:
         return 'not a change event of Debezium: "op" is missing'
     return f'the Debezium operation "{op[:20]}" does not change a row; have: {", ".join(OPERATIONS)}'
 
 
 def missing_side(op: str) -> str:
-    """The reason for refusing an event with this operation but without the row that it changes."""
+    """The reason for refusing an event with this operation that lacks the row before or after the change."""
     return f'the change event "{op}" has no "{"before" if op == DELETED else "after"}"'
 
 
 class DebeziumKeyDecoder:
-    """Decodes the keys of records without a value, which Debezium sends after a deletion. They do not have the time
-    of the change, so if CHANGED_AT is declared they are skipped: neither decoded nor refused.
+    """Decodes the keys of the tombstones that Debezium sends after deletions.
+
+    A key lacks the time of the change. Therefore all keys are skipped, neither decoded nor refused, if CHANGED_AT is
+    declared.
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
     >>> DebeziumKeyDecoder(schema).decode([b'{"a": 1}', b'{"schema": {}, "payload": {"a": 2}}']).frame.rows()
@@ -107,7 +112,7 @@ class DebeziumKeyDecoder:
         self._nested = msgspec.json.Decoder(_Nested).decode
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The keys as rows, and a refusal for each value that is not a key."""
+        """Decodes each key to a row with the columns of the key, or refuses it."""
         if self._timed:
             return Decoded(self._rows.decode([]).frame, np.zeros(0, np.int64), ())
         return _decoded(self._rows, values, self._row)
@@ -124,7 +129,7 @@ class DebeziumKeyDecoder:
 
 
 def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], bytes]) -> Decoded:
-    """Decodes the rows that `row` extracts from the values; indices refer to the values."""
+    """Decodes the rows that `row` extracts from the values. The indices in the result are those of the values."""
 
     def event(value: bytes) -> bytes:
         try:
@@ -142,7 +147,8 @@ def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], 
 
 
 def _with_fields(row: bytes, operation: bytes, changed_at: int | None) -> bytes:
-    """Adds the operation, which overrides a field of the row, and the time, which a field of the row overrides.
+    """Adds the operation and the time of the change to a row. A field ts_ms of the row wins over the time; the
+    operation wins over a field of its name.
 
     >>> _with_fields(b'{"a": 1}', b"u", 7), _with_fields(b"{}", b"-", None)
     (b'{"ts_ms":7,"a": 1,"__operation":"u"}', b'{"__operation":"-"}')

@@ -1,6 +1,6 @@
-"""Refuses rows with the placeholder that Debezium writes for a value that the database did not report.
+"""Refuses rows with Debezium's placeholder for a value that the database did not report.
 
-Such a value is unchanged, and PostgreSQL stores it outside its row (TOAST).
+PostgreSQL does not report a value that is unchanged and stored outside its row (TOAST).
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ PostgreSQL stores it outside the row (TOAST); set REPLICA IDENTITY FULL on the t
 
 
 def unavailable(name: str) -> ValueMismatch:
-    """The refusal of a row without the value of a column."""
+    """The error that refuses a row because the value of a column is the placeholder."""
     return ValueMismatch(_REASON, (name,))
 
 
 def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:
-    """Whether `field` of each struct in the column `row` has the placeholder; None if the field's type excludes it."""
+    """Whether `field` of a struct in the column `row` has the placeholder; None if its type cannot hold it."""
     value, kind = row.struct.field(field.name), field.type
     if pa.types.is_string(kind):
         return value == PLACEHOLDER
@@ -64,7 +64,7 @@ def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:
 
 
 def unavailable_reason(schema: pa.Schema, row: pl.Expr) -> pl.Expr:
-    """Why each struct in the column `row` is refused: a field has the placeholder. NULL for the other structs."""
+    """Why a struct in the column `row` is refused: one of its fields has the placeholder. NULL for others."""
     found = [(field.name, placeholder_in(field, row)) for field in schema]
     reasons = [pl.when(held).then(pl.lit(str(unavailable(name)))) for name, held in found if held is not None]
     return pl.coalesce(*reasons, pl.lit(None, pl.String))

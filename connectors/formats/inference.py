@@ -1,4 +1,4 @@
-"""Guesses columns that fit the values of records, from a sample of records."""
+"""Guesses the columns of a source from a sample of its records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _LONG = pa.int64()
 
 @dataclass(frozen=True)
 class Guess:
-    """A column that can read all sampled values of a field. `kind` is None if no type can, or if all of them are
-    NULL."""
+    """A column for a field. `kind` is a type that can read all sampled values; None if no type can, or all are NULL."""
 
     name: str
     kind: pa.DataType | None
@@ -24,8 +23,8 @@ class Guess:
 
 
 def guessed_columns(rows: Sequence[Mapping[str, object]]) -> list[Guess]:
-    """A column for each field of JSON objects, in the order of first occurrence. A field that every object has, and
-    never as NULL, is NOT NULL.
+    """A column for each field of the JSON objects, in the order of first occurrence. A field that has a value in each
+    object is NOT NULL.
 
     >>> rows = [{"a": 1, "d": "2026-11-27"}, {"a": 2.5, "d": None, "x": []}, {"a": 3, "d": "2026-11-28", "x": "y"}]
     >>> [(guess.name, str(guess.kind), guess.nullable) for guess in guessed_columns(rows)]
@@ -40,7 +39,7 @@ def _column(name: str, values: Sequence[object]) -> Guess:
 
 
 def kind_of(values: Iterable[object]) -> pa.DataType | None:
-    """The type that can read all given JSON values, ignoring NULLs; None if no type can.
+    """A type that can read all of the JSON values, ignoring NULLs; None if no type can.
 
     >>> str(kind_of([{"n": 1}, {"n": None, "t": ["x"]}])), str(kind_of(["2026-11-27T07:00:00Z"])), kind_of([True, 1])
     ('struct<n: int64, t: list<item: string>>', 'timestamp[us]', None)
@@ -78,7 +77,7 @@ def _text(values: Sequence[str]) -> pa.DataType:
 
 
 def _struct(values: Sequence[Mapping[str, object]]) -> pa.DataType | None:
-    """Leaves out fields whose names cannot be written in SQL: they are ignored when records are read."""
+    """A struct of the fields whose names are identifiers of SQL; the others are ignored when records are read."""
     fields = [(guess.name, guess.kind) for guess in guessed_columns(values)]
     known = [(name, kind) for name, kind in fields if kind is not None and name.isidentifier()]
     return pa.struct(known) if known else None

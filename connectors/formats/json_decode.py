@@ -1,7 +1,7 @@
-"""Decodes record values that are JSON; each value is one object.
+"""Decodes records whose value is one JSON object.
 
-Typed decoding, which is fast, is tried first. Values that it cannot prove valid are decoded again, untyped and one by
-one; this decides whether they are refused, and gives the reason.
+Typed decoding, which is fast, comes first. A value that it cannot prove valid is decoded again, untyped; this second
+pass accepts the value or refuses it with a reason.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,11 +28,12 @@ _UNTYPED = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class JsonDecoder:
-    """Decodes JSON objects into the declared columns: exact types, unknown keys ignored, a missing key is NULL.
+    """Decodes JSON objects into the declared columns. Types must match exactly; unknown keys are ignored; a missing key
+    is NULL.
 
-    A key matches its column exactly or, failing that, ignoring case. DECIMAL is a number or a string and keeps its
-    digits, BYTES is base64, DATE is ISO, TIMESTAMP is ISO 8601 or epoch milliseconds, and a float may be "NaN",
-    "Infinity" or "-Infinity".
+    A column is read from the key with exactly its name, otherwise from the key whose name differs only in case. DECIMAL
+    is a number or a string and keeps its digits, BYTES is base64, DATE is an ISO date, TIMESTAMP is ISO 8601 or epoch
+    milliseconds, and a float may be "NaN", "Infinity" or "-Infinity".
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field("d", pa.decimal128(4, 1))])
     >>> result = JsonDecoder(schema).decode([b'{"A": 1, "d": 2.5}', b'{"a": 1.5}'])
@@ -47,7 +48,7 @@ class JsonDecoder:
         self._shape = _Shape(schema, {})
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the values decode to, and a refusal for each value that does not."""
+        """Decodes each value to a row, or refuses it."""
         if len(values) <= _SLICE:
             return self._decode(values)
         starts = range(0, len(values), _SLICE)
@@ -79,8 +80,9 @@ class JsonDecoder:
         return frame_of(self._schema, columns), np.array(indices, np.int64), rest
 
     def _one_by_one(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
-        """Decodes the values that typed decoding left over, one by one and untyped: the rows, their indices in
-        `values`, and the refusals."""
+        """Decodes the values with the indices `rest` untyped; returns the rows, their indices in `values`, and the
+        refusals.
+        """
         rows, kept, refused = [], [], []
         for index in rest:
             try:
@@ -96,7 +98,7 @@ class JsonDecoder:
         return frame_of(self._schema, columns), np.array(kept, np.int64), refused
 
     def _learn(self, record: dict[str, object]) -> None:
-        """Lets typed decoding expect this record's spelling of the keys. This changes the speed, never the result."""
+        """Makes typed decoding expect this record's spelling of the keys. This changes the speed, never the result."""
         missing = [name for name, _ in self._checks if name not in record and name not in self._shape.spelling]
         folded = fold(record) if missing else {}
         spelled = {name: folded[name.casefold()] for name in missing if name.casefold() in folded}
@@ -105,8 +107,9 @@ class JsonDecoder:
 
 
 class _Shape:
-    """Typed decoding into a class made for the schema: one member for each column. `spelling` has the key that records
-    use for a column, if it is not the column's exact name."""
+    """Decodes values into a msgspec class that is generated for the schema, with one member for each column.
+
+    `spelling` has the key that records use for a column whose exact name they do not use."""
 
     def __init__(self, schema: pa.Schema, spelling: dict[str, str]) -> None:
         self.spelling = spelling
@@ -119,7 +122,7 @@ class _Shape:
         self._decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
 
     def records(self, values: Sequence[bytes]) -> tuple[list[object], list[int], list[int]]:
-        """The records of the values that decode, their indices, and the indices of the other values."""
+        """The records that could be decoded, the indices of their values, and the indices of the other values."""
         records: list[object] = []
         indices, rest, decode = [], [], self._decode
         for index, value in enumerate(values):
@@ -135,7 +138,8 @@ class _Shape:
 
     def check_column(self, position: int, column: list[object], sources: Sequence[bytes]) -> list[int]:
         """Checks and converts a decoded column in place; returns the rows that must be decoded untyped. `sources` are
-        the values from which the rows were decoded, or () if no row lacks the column's key."""
+        the values of the rows; they may be () if all rows have the column's key.
+        """
         wrong = []
         if sources:
             name = self._fields[position].name
@@ -159,8 +163,9 @@ class _Shape:
         return converted is not None
 
     def _ambiguous(self, value: bytes) -> bool:
-        """Whether typed decoding might take the wrong key: the value has an escape, or does not have each key that is
-        spelled differently from its column exactly once, ignoring case."""
+        """Whether typed decoding might take the wrong key. It cannot if the value has no escapes, and each key in
+        `spelling` occurs in it exactly once, ignoring case.
+        """
         lower = value.lower()
         return b"\\" in value or any(lower.count(b'"%b"' % name) != 1 for name in self._respelled)
 
@@ -178,7 +183,7 @@ def _check_all(check: Check, column: list[object]) -> list[int]:
 
 
 def _may_hold(source: bytes, name: str) -> bool:
-    """Whether a record without a column's exact name as a key may contain it in another spelling."""
+    """Whether a record that lacks a column's exact name as a key may have the key in another spelling."""
     return (
         not name.isascii()
         or b"\\" in source
@@ -188,7 +193,7 @@ def _may_hold(source: bytes, name: str) -> bool:
 
 
 def _member(field: "pa.Field[Any]") -> tuple[Any, ...]:
-    """The type of a struct's member, and its default if the key may be missing."""
+    """The type of a member of the generated class, and its default if the key may be missing."""
     typed = Any if _check_after(field) else _exact(field.type)
     if not field.nullable:
         return (typed,)

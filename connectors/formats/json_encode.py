@@ -1,4 +1,4 @@
-"""Encodes columns as JSON objects, one a row."""
+"""Encodes columns as JSON objects, one for each row."""
 
 import math
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class JsonEncoder:
         return objects.to_series()
 
     def _with_floats(self, frame: pl.DataFrame) -> pl.Series:
-        """Encodes rows with floats in Python: a column of numbers and words such as "NaN" has no Polars type."""
+        """Encodes rows with floats in Python, because no Polars type holds both numbers and words such as "NaN"."""
         names = frame.columns
         columns = [_with_text(field.type, frame[field.name].to_list()) for field in self._fields]
         encode = msgspec.json.Encoder().encode
@@ -71,7 +71,7 @@ def _refuse_nulls(field: "pa.Field[Any]", series: pl.Series, path: tuple[str, ..
 
 
 def _text(declared: pa.DataType, column: pl.Expr) -> pl.Expr:
-    """The column, with values of types that JSON lacks as text."""
+    """The column, in which values of types that JSON lacks become text."""
     if isinstance(declared, DistinctType):
         return converted(column, declared, pa.string())
     if pa.types.is_decimal(declared):

@@ -1,4 +1,4 @@
-"""Decodes JSON in Confluent's wire format, with a schema in a registry: a zero byte, four bytes of schema id, JSON."""
+"""Decodes JSON in Confluent's wire format: a zero byte, four bytes of schema id, the JSON text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from connectors.formats.wire_format import framing_fault
 
 
 class JsonSchemaDecoder:
-    """Decodes such records into the declared columns. They are checked against the columns, not against their schema.
+    """Decodes such records into the declared columns. It checks them against the columns, not against their JSON
+    schema.
 
     >>> decoder = JsonSchemaDecoder(pa.schema([pa.field("a", pa.int64())]))
     >>> result = decoder.decode([b'\\0\\0\\0\\0\\7{"a": 1}', b'{"a": 2}'])
@@ -27,7 +28,7 @@ class JsonSchemaDecoder:
         self._rows = JsonDecoder(schema)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the records decode to, and a refusal for each that does not."""
+        """Decodes each record to a row, or refuses it."""
         faults = [framing_fault(value) for value in values]
         framed = [not fault for fault in faults]
         result = self._rows.decode([value[PREFIX:] for value in compress(values, framed)])

@@ -1,6 +1,7 @@
 """Decodes Protobuf in Confluent's wire format.
 
-A record is a zero byte, four bytes of schema id, the path of the message type within its file, and the message.
+A record is a zero byte, four bytes of schema id, the path of the message type in its file, and the message. The path
+has the index of the type among the types of the file, then its index among the types nested in that one, and so on.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from connectors.formats.wire_format import framing_fault, schema_id, varint
 Writer = Callable[[int], Mapping[str, object]]
 #: Reads the fields of a message from its bytes.
 Fields = Callable[[bytes], Mapping[str, object]]
-#: The deepest nesting of message types that a path can name.
+#: The greatest length of a path.
 _DEEPEST = 30
-#: How many paths of a schema have cached readers; only damaged records lead to more.
+#: The number of cached readers, one for each path of a schema; only damaged records lead to more paths.
 _MOST_PATHS = 1000
 
 
 class ProtobufDecoder:
-    """Decodes such records into the declared columns. `writer` returns the document of a schema (`protobuf_schema`), or
-    raises LookupError for an unknown id.
+    """Decodes Protobuf records into the declared columns. `writer` returns the document (see `protobuf_schema`) of the
+    schema with an id, or raises LookupError.
 
     >>> from connectors.formats.protobuf_schema import _decimal_file, document
     >>> import base64
@@ -46,11 +47,11 @@ class ProtobufDecoder:
         self._readers: dict[int, _Readers | str] = {}
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows that the records decode to, and a refusal for each that does not."""
+        """Decodes each record to a row, or refuses it."""
         return decode_each(self._schema, values, lambda value: checked_row(self._checks, self._message(value)))
 
     def field_names(self, value: bytes) -> frozenset[str]:
-        """The case-folded field names of the message of a decoded record."""
+        """The case-folded field names of a decoded record's message type."""
         readers = self._readers[schema_id(value)]
         return frozenset() if isinstance(readers, str) else readers.field_names(_path(value)[0])
 
@@ -68,7 +69,9 @@ class ProtobufDecoder:
             raise NotARow(f"schema {id_}: {error}") from error
 
     def _readers_of(self, id_: int) -> _Readers | str:
-        """The readers of a schema's messages, or why they cannot be read; an unknown id is looked up again later."""
+        """The readers of a schema's messages, or the reason why they cannot be read. An unknown id is looked up again
+        the next time.
+        """
         try:
             document = self._writer(id_)
         except LookupError:
@@ -93,7 +96,7 @@ class _Readers:
         self._fields: dict[tuple[int, ...], Fields] = {}
 
     def reader_at(self, path: tuple[int, ...]) -> Fields:
-        """The reader of the message at a path. Raises NotProtobuf if there is no message."""
+        """The reader of the message type at a path. Raises NotProtobuf if the path names no type."""
         fields = self._fields.get(path)
         if fields is None:
             fields = self._new_reader(path)
@@ -102,7 +105,7 @@ class _Readers:
         return fields
 
     def field_names(self, path: tuple[int, ...]) -> frozenset[str]:
-        """The case-folded field names of the message at a path."""
+        """The case-folded field names of the message type at a path."""
         return frozenset(field.name.casefold() for field in self._schema.message(path).fields)
 
     def _new_reader(self, path: tuple[int, ...]) -> Fields:
@@ -125,7 +128,9 @@ class _Readers:
 
 
 def _path(value: bytes) -> tuple[tuple[int, ...], int]:
-    """The path of the message, and where the message begins. A count of 0 means the first message of the file."""
+    """The path of a record's message type, and the index of the byte at which the message begins. A path of length 0
+    means the first type of the file.
+    """
     count, at = varint(value, PREFIX)
     if not 0 <= count <= _DEEPEST:
         raise NotARow(f"the path of the message has an invalid number of parts: {count}")

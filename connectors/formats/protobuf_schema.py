@@ -1,9 +1,9 @@
-"""Protobuf schemas as documents, and the descriptors of their messages.
+"""Protobuf schemas as JSON documents, and the descriptors of their message types.
 
 A registry returns a schema as the base64 of its compiled file (a FileDescriptorProto), with the subjects and versions
-of the files that it imports. A document holds all of it: {"type": "protobuf", "file": base64, "references": [{"name",
-"subject", "version"}], "imports": {name: base64}}. No Avro type is called "protobuf", so documents of both kinds can be
-stored together.
+of the files that it imports. A document contains these and the imported files: {"type": "protobuf", "file": base64,
+"references": [{"name", "subject", "version"}], "imports": {name: base64}}. No Avro type is called "protobuf", so such
+documents and Avro schemas can be stored together.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Document = dict[str, Any]
 VersionOf = Callable[[str, int], object]
 
 TYPE = "protobuf"
-#: How many files one schema may import by reference, directly or indirectly.
+#: The most files that one schema may import by reference, directly or indirectly.
 MOST_IMPORTS = 200
-#: Registries have confluent.type.Decimal built in, under either name.
+#: The names under which registries have the file of confluent.type.Decimal built in.
 DECIMAL_FILES = ("confluent/type/decimal.proto", "confluent/types/decimal.proto")
 _KNOWN = re.compile(r"google/(protobuf|type)/(\w+)\.proto", re.ASCII)
-#: The name under which a schema's own file is read. No imported file can have it, so files cannot be confused.
+#: The name that a schema's own file gets. No imported file can have the same name.
 _OWN_FILE = "the schema"
-#: The errors that the library raises for broken descriptors.
+#: The errors that the Protobuf library raises for invalid descriptors.
 _BROKEN = (TypeError, ValueError, KeyError, AttributeError, DecodeError, EncodeError)
 
 
@@ -40,7 +40,7 @@ class NotProtobuf(Exception):
 
 
 def document(file: str, references: Sequence[Mapping[str, Any]]) -> Document:
-    """The document of a schema as a registry returns it, without its imports so far."""
+    """The document of a schema from a registry; `with_imports` adds the imported files."""
     named = [{key: reference[key] for key in ("name", "subject", "version")} for reference in references]
     return {"type": TYPE, "file": file, **({"references": named} if named else {})}
 
@@ -55,7 +55,7 @@ def is_protobuf(schema: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def references_of(schema: object) -> list[tuple[str, int]]:
-    """The subjects and versions that a document refers to; only Protobuf documents refer to any.
+    """The subjects and versions that a Protobuf document refers to; () for other documents.
 
     >>> references_of(document("", [{"name": "a.proto", "subject": "a", "version": 2}])), references_of("int")
     ([('a', 2)], [])
@@ -68,8 +68,11 @@ def _references(schema: object) -> Sequence[Mapping[str, Any]]:
 
 
 def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
-    """The document with the files that it imports, directly or indirectly, at most MOST_IMPORTS. Of two references with
-    one name, the one nearer to the schema is used. A reference to a schema of another type gives no file."""
+    """The document with the files that it imports, directly or indirectly, at most MOST_IMPORTS.
+
+    If two references have the same name, the one nearer to the schema is used. For a reference to a schema that is not
+    Protobuf, the file is None.
+    """
     imports: dict[str, str | None] = {}
     waiting = list(_references(schema))
     while waiting and len(imports) < MOST_IMPORTS:
@@ -82,19 +85,19 @@ def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
 
 
 def parsed_file(text: object) -> FileDescriptorProto:
-    """The compiled file from its base64. Raises NotProtobuf for anything else, such as the text of a .proto file."""
+    """The compiled file from its base64. Raises NotProtobuf if `text` is something else, such as a .proto file."""
     try:
         if isinstance(text, str):
             file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
             if file.IsInitialized():
                 return file
     except (ValueError, DecodeError):
-        pass  # raised below
+        pass  # NotProtobuf is raised below
     raise NotProtobuf("the schema is not the base64 of a compiled file (a FileDescriptorProto)")
 
 
 class ProtobufSchema:
-    """The messages of a schema. Raises NotProtobuf if the document has no usable message."""
+    """The message types of a schema. Raises NotProtobuf if the schema is invalid or has no message type."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._file = parsed_file(schema.get("file"))
@@ -107,8 +110,9 @@ class ProtobufSchema:
             raise NotProtobuf("the schema has no message")
 
     def message(self, path: Sequence[int]) -> Descriptor:
-        """The message at a path: its index among the messages of the file, then among the messages nested in that one,
-        and so on. Raises NotProtobuf if there is no such message."""
+        """The message type at a path. The path has the index of a type in the file, then of one nested in that type,
+        and so on. Raises NotProtobuf if the path names no type.
+        """
         names, messages = [self._file.package] if self._file.package else [], self._file.message_type
         for index in path:
             if not 0 <= index < len(messages) or messages[index].options.map_entry:
@@ -142,7 +146,7 @@ def _imports_first(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescrip
 
 
 def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
-    """A well-known file, even if a reference has the same name, else the file of a reference."""
+    """The imported file of this name: a well-known file, or otherwise the file of a reference."""
     known = _decimal_file(name) if name in DECIMAL_FILES else _known(name)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Converts values of Protobuf messages to the plain values that the checks of declared columns take."""
+"""Converts values of Protobuf messages to the Python values that the checks of declared columns take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from connectors.formats.protobuf_schema import DECIMAL_FILES
 
-#: Converts a value of a field, never absent, to a plain value.
+#: Converts a value of a field to a Python value.
 Convert = Callable[[Any], object]
 #: Reads a field of a message; None if it has no value.
 Read = Callable[[Message], object]
@@ -27,7 +27,7 @@ _EXACT = Context(prec=1000)
 
 @dataclass(frozen=True)
 class UnreadableValue:
-    """A value that no column accepts. Its text is shown in the refusal, and does not depend on the order of a map."""
+    """A value that no column accepts, with the text that the refusal shows for it."""
 
     text: str
 
@@ -36,7 +36,9 @@ class UnreadableValue:
 
 
 def reader_of(message: Descriptor, columns: Iterable[pa.Field[Any]]) -> Callable[[Message], dict[str, object]]:
-    """A function that reads the fields whose names match a column, ignoring case, by field name."""
+    """A function that reads the fields of a message that match a column by name, ignoring case. It returns their values
+    by field name.
+    """
     declared = {column.name.casefold(): column.type for column in columns}
     reads: dict[str, Read] = {
         field.name: _read(field, declared[field.name.casefold()])
@@ -47,7 +49,9 @@ def reader_of(message: Descriptor, columns: Iterable[pa.Field[Any]]) -> Callable
 
 
 def _read(field: FieldDescriptor, declared: pa.DataType) -> Read:
-    """An unset field is its declared default, else NULL if presence is tracked, else the default of its type."""
+    """A function that reads a field. An unset field has its declared default. Without one, it is NULL if Protobuf
+    tracks its presence, otherwise the default of its type.
+    """
     name, present = field.name, field.has_presence and not field.has_default_value
     entry = field.message_type
     if field.is_repeated and entry is not None and entry.GetOptions().map_entry:
@@ -62,7 +66,9 @@ def _read(field: FieldDescriptor, declared: pa.DataType) -> Read:
 
 
 def _map(name: str, entry: Descriptor, declared: pa.DataType) -> Read:
-    """A map in the order of its keys: an array of {key, value}, or an object with its keys as names."""
+    """A function that reads a map in the order of its keys, as an array of {key, value} or as an object, by the
+    column's type.
+    """
     key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
     if isinstance(declared, pa.ListType):
         return _listed_map(name, key, value, declared.value_type)
@@ -102,10 +108,12 @@ def _convert(field: FieldDescriptor, declared: pa.DataType) -> Convert:
 
 
 def _enum(enum: EnumDescriptor, declared: pa.DataType) -> Convert:
-    """The number for an integer column, else the name; a number without a name becomes its digits."""
+    """A function that converts an enum to its number for an integer column, otherwise to its name. A number without a
+    name becomes its digits.
+    """
     if pa.types.is_integer(declared):
         return int
-    names = {value.number: value.name for value in reversed(enum.values)}  # the first name of a number wins
+    names = {value.number: value.name for value in reversed(enum.values)}  # the first name of a number is used
     if pa.types.is_string(declared):
         return lambda number: names.get(number, str(number))
     return lambda number: UnreadableValue(names.get(number, str(number)))
@@ -132,7 +140,7 @@ def _text(value: bytes) -> object:
 
 
 def _timestamp(value: Any) -> object:
-    """An instant of the years 1 to 9999, truncated to microseconds."""
+    """A timestamp in the years 1 to 9999, cut to microseconds."""
     try:
         if not 0 <= value.nanos < 10**9:
             raise OverflowError
@@ -149,21 +157,23 @@ def _date(value: Any) -> object:
 
 
 def _decimal(value: Any) -> object:
-    """The decimal of an unscaled big-endian number and its scale; at most 1 000 digits, as for columns."""
+    """The decimal from its unscaled value, in big-endian two's complement, and its scale. The limits are above every
+    DECIMAL.
+    """
     if len(value.value) > 400 or abs(value.scale) > 1000:
         return UnreadableValue(f"{len(value.value)} bytes of scale {value.scale}")
     return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, _EXACT)
 
 
 def _json(value: Message) -> object:
-    """JSON text, for values without a schema. A value with numbers that JSON lacks (NaN, Infinity) does not fit."""
+    """The JSON text of a value without a schema. A value with numbers that JSON lacks (NaN, Infinity) is unreadable."""
     try:
         return json.dumps(MessageToDict(value), sort_keys=True, ensure_ascii=False)
     except ValueError as error:
         return UnreadableValue(str(error))
 
 
-#: Well-known messages: the files that must define them, the column types that accept them (None: any), the conversion.
+#: Well-known messages, with the files that may define them, a test of column types (None: all), and the conversion.
 _JSON_FILE = ("google/protobuf/struct.proto",)
 _KNOWN: dict[str, tuple[tuple[str, ...], Callable[[pa.DataType], bool] | None, Convert]] = {
     "google.protobuf.Timestamp": (("google/protobuf/timestamp.proto",), pa.types.is_timestamp, _timestamp),

@@ -1,4 +1,4 @@
-"""Checks rows given as Python mappings, like JSON records."""
+"""Checks rows that are Python mappings, by the rules for JSON records."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from connectors.formats.values import Check, abbreviated, check_field, checked_r
 
 
 class RowDecoder:
-    """Checks mappings against a schema by the rules of JsonDecoder; native dates, bytes and decimals are accepted too.
+    """Checks mappings against a schema by the rules of JsonDecoder. It also accepts Python's dates, bytes and decimals.
 
     >>> schema = pa.schema([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string())])
     >>> result = RowDecoder(schema).decode([{"a": 1}, {"a": "5"}])
@@ -25,12 +25,14 @@ class RowDecoder:
         self._checks = [(field.name, check_field(field)) for field in schema]
 
     def decode(self, rows: Sequence[Mapping[str, object]]) -> Decoded:
-        """The valid rows, and a refusal for each other row."""
+        """Returns the valid rows, and a refusal for each other row."""
         return decode_each(self._schema, rows, partial(row_values, self._checks))
 
 
 def row_values(checks: Sequence[tuple[str, Check]], row: object) -> list[object]:
-    """The checked values of a record in column order. Raises NotARow if it is not a mapping."""
+    """The checked values of a record in the order of columns. Raises ValueMismatch if a value does not fit, and NotARow
+    if the record is not a mapping.
+    """
     if not isinstance(row, Mapping):
         raise NotARow(f"expected an object, got {abbreviated(row)}")
     return checked_row(checks, row)

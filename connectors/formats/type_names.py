@@ -1,4 +1,4 @@
-"""The SQL names of the Arrow types, for messages."""
+"""The SQL names of Arrow types, for messages."""
 
 import pyarrow as pa
 

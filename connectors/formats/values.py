@@ -1,4 +1,5 @@
-"""Checks Python values against a declared column: exact or refused, never rounded into range.
+"""Checks Python values against a declared column. A value is accepted exactly or refused; DOUBLE and REAL take the
+nearest number.
 
 A check returns what Arrow stores: days for a date, microseconds for a timestamp, a Decimal of the declared scale.
 """
@@ -34,7 +35,8 @@ FLOAT_WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 
 
 def check_field(field: "pa.Field[Any]") -> Check:
-    """The check of a column: that of its type, and NULL only if the column is nullable.
+    """The check of a column. It accepts NULL if the column is nullable, and otherwise applies the check of the column's
+    type.
 
     >>> check_field(pa.field("a", pa.int8()))(5)
     5
@@ -58,7 +60,7 @@ def check_field(field: "pa.Field[Any]") -> Check:
 
 
 def check_type(declared: pa.DataType) -> Check:
-    """The check of one non-null value of a type.
+    """The check of values of a type, except NULL.
 
     >>> check_type(pa.decimal128(5, 2))("1.5")
     Decimal('1.50')
@@ -88,7 +90,7 @@ def integer_range(declared: pa.DataType) -> tuple[int, int]:
 
 
 def mismatch_error(expected: str, value: object) -> ValueMismatch:
-    """The error for a value of another type."""
+    """The error for a value that is not of the expected type."""
     return ValueMismatch(f": expected {expected}, got {abbreviated(value)}")
 
 
@@ -98,7 +100,7 @@ def out_of_range_error(value: object, name: str) -> ValueMismatch:
 
 
 def abbreviated(value: object) -> str:
-    """A value in a message: JSON-like, and short.
+    """The text of a value in a message: as in JSON, and at most 62 characters.
 
     >>> abbreviated("a" * 100)
     '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
@@ -127,7 +129,7 @@ def _float(single: bool, value: object) -> object:
 
 
 def checked_float(value: int | float | Decimal, name: str) -> float:
-    """The nearest REAL or DOUBLE; a finite number never becomes infinite.
+    """The nearest REAL or DOUBLE, by `name`. Raises ValueMismatch if a finite number would become infinite.
 
     >>> checked_float(1, "DOUBLE")
     1.0
@@ -143,7 +145,8 @@ def checked_float(value: int | float | Decimal, name: str) -> float:
 
 
 def checked_decimal(declared: Any, value: object) -> Decimal:
-    """The number at the declared scale, without rounding.
+    """The number with the declared scale. Raises ValueMismatch if it would have to be rounded, is out of range, or is
+    not a number.
 
     >>> checked_decimal(pa.decimal128(3, 1), "1.25")
     Traceback (most recent call last):
@@ -219,7 +222,7 @@ def _date(value: object) -> object:
 
 
 def checked_date(count: int, value: object) -> int:
-    """The days since 1970, if they are in the years 1 to 9999. Raises ValueMismatch if not.
+    """Returns `count`, in days since 1970. Raises ValueMismatch, with `value`, if it is outside the years 1 to 9999.
 
     >>> checked_date(3_000_000, "+10183-11-14")
     Traceback (most recent call last):
@@ -238,7 +241,8 @@ def _timestamp(value: object) -> object:
 
 
 def checked_timestamp(count: int, value: object) -> int:
-    """The microseconds since 1970, if they are in the years 1 to 9999. Raises ValueMismatch if not.
+    """Returns `count`, in microseconds since 1970. Raises ValueMismatch, with `value`, if it is outside the years 1 to
+    9999.
 
     >>> checked_timestamp(5, "…")
     5
@@ -272,9 +276,9 @@ def _struct(checks: Sequence[tuple[str, Check]], value: object) -> object:
 
 
 def checked_row(checks: Sequence[tuple[str, Check]], row: Mapping[str, object]) -> list[object]:
-    """The checked values of a mapping in column order; a missing key is NULL.
+    """The checked values of a mapping in the order of columns; a missing key is NULL.
 
-    A key matches its column exactly or, failing that, ignoring case.
+    A column is read from the key with exactly its name, otherwise from the key whose name differs only in case.
 
     >>> checked_row([("a", check_field(pa.field("a", pa.int8())))], {"A": 1, "b": 2})
     [1]
@@ -291,7 +295,8 @@ def checked_row(checks: Sequence[tuple[str, Check]], row: Mapping[str, object]) 
 
 
 def fold(row: Iterable[str]) -> dict[str, str]:
-    """The keys of a row by their case-folded form; of several spellings, the first in code-point order.
+    """The keys of a row by their case-folded form. If several keys have the same form, the first in code-point order
+    wins.
 
     >>> fold(["B", "a", "b"])
     {'b': 'B', 'a': 'a'}

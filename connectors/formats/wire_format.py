@@ -1,4 +1,4 @@
-"""Reads Confluent's wire format: a zero byte, four bytes of the schema's id in a registry, the record."""
+"""Reads Confluent's wire format: a zero byte, four bytes with the id of the schema in a registry, the record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from connectors.formats.base import NotARow
 
 
 def framing_fault(value: bytes) -> str:
-    """Why a value is not in this format; empty if it may be.
+    """Why a value is not in Confluent's wire format; "" if its first bytes are valid.
 
     >>> framing_fault(b"{}"), framing_fault(bytes([0, 0, 0, 0, 7]))
     ("not in Confluent's wire format: only 2 bytes", '')
@@ -18,7 +18,7 @@ def framing_fault(value: bytes) -> str:
 
 
 def schema_id(value: bytes) -> int:
-    """The id in a value that has no framing fault.
+    """The schema id of a value that has no framing fault.
 
     >>> schema_id(bytes([0, 0, 0, 1, 2, 99]))
     258
@@ -27,8 +27,9 @@ def schema_id(value: bytes) -> int:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A signed number in zigzag varint encoding, as Protobuf and Avro write it, and where it ends. Raises NotARow if it
-    does not end within ten bytes.
+    """Reads a signed number in zigzag varint encoding, as Protobuf and Avro write it, at byte `at`.
+
+    Returns the number and the index of the byte after it. Raises NotARow if the number does not end within ten bytes.
 
     >>> varint(bytes([3, 128, 1]), 0), varint(bytes([3, 128, 1]), 1)
     ((-2, 1), (64, 3))

@@ -1,4 +1,4 @@
-"""The client configuration for Kubernetes: as the service account of this pod, else as the user."""
+"""The configuration of the Kubernetes client: that of this pod's service account, otherwise that of the user."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from connectors.kubernetes.errors import translated
 
 
 def configuration() -> Any:
-    """The configuration of the pod, else that of the user; failed calls are not retried. Raises ConfigError if there
-    is neither."""
+    """The configuration of the pod, otherwise that of the user. Failed calls are not retried. Raises ConfigError if
+    neither exists.
+    """
     made = client.Configuration()
     with translated("reading its configuration"):
         try:

@@ -1,4 +1,6 @@
-"""The content of a Kubernetes Lease; without the Kubernetes library, which only candidates for leadership need."""
+"""The content of a Kubernetes Lease. This module does not import the Kubernetes library, which only candidates for
+leadership need.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Lease:
-    """The holder (empty without one), the seconds from a renewal to its expiry, and how often the holder changed.
+    """The holder ("" if there is none), the seconds from a renewal to its expiry, and how often the holder changed.
 
-    `version` changes with every write; a write names the version that it replaces, None creates the object.
+    `version` changes with every write. A write contains the version that it replaces; None creates the object.
     """
 
     holder: str = ""

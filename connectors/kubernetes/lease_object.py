@@ -1,4 +1,4 @@
-"""A Kubernetes Lease object, read and replaced as a whole."""
+"""Reads and replaces a Kubernetes Lease object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.kubernetes.lease import Lease
 
 
 class KubernetesLease:
-    """A Lease object, which need not exist. Every call ends within the time-out, and is not retried."""
+    """A Lease object, which need not exist. Each call ends within the time-out; it is not retried."""
 
     def __init__(self, namespace: str, name: str, timeout_s: float) -> None:
         self._api: Any = client.CoordinationV1Api(client.ApiClient(configuration()))

@@ -1,4 +1,4 @@
-"""Stores objects, which are named bytes, in a directory or an object store through fsspec. Writes are atomic."""
+"""Stores objects, which are bytes with a name, in a directory or an object store, through fsspec. Writes are atomic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Stored:
 
 
 class ObjectStore:
-    """The objects below a URL. Credentials and the endpoint come from the environment or from files of the client,
+    """The objects below a URL. Credentials and the endpoint come from the environment or from files of the S3 client,
     never from the URL: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, `AWS_PROFILE` and so on.
 
     >>> ObjectStore("s3://key:secret@bucket/checkpoints")
@@ -58,7 +58,7 @@ class ObjectStore:
         self._local = "file" in self._files.protocol
 
     def write(self, name: str, pieces: Iterable[bytes]) -> Stored:
-        """Writes an object, replacing one of that name. Until this returns, readers see the old object or none."""
+        """Writes or replaces an object. Until this returns, readers see the old object, or none."""
         digest, size = hashlib.sha256(), 0
         with self._translated(f'writing "{name}"'), self._writing(self._path(name)) as out:
             for piece in pieces:
@@ -117,14 +117,15 @@ class ObjectStore:
             out.close()
         except BaseException:
             out.discard()
-            out.closed = True  # otherwise its finaliser would begin another upload
+            out.closed = True  # otherwise the finaliser would begin another upload
             raise
         out.commit()
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """Raises this project's errors in place of the file system's. A missing directory is an error, since it may be
-        not mounted; it is not an empty store."""
+        """Raises this project's errors instead of the file system's. A missing directory is an error, not an empty
+        store, because it may not be mounted.
+        """
         if self._local and not Path(self._root).is_dir():
             raise ExternalError(f'{doing} failed: directory "{self._root}" does not exist', hint="create or mount it")
         try:

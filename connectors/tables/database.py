@@ -1,4 +1,4 @@
-"""Reads the rows of a query to a SQL database, in batches."""
+"""Runs a query in a SQL database and reads its rows in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READING = frozenset({
 
 
 def database_batches(url: str, query: str) -> Iterator[pa.Table]:
-    """The rows of a query in batches of 10 000; errors do not contain the url, which may have a password.
+    """The rows of a query in batches of 10 000. Errors do not contain the URL, which may have a password.
 
     >>> [batch.to_pylist() for batch in database_batches("sqlite://", "SELECT 1 AS a, 'x' AS b")]
     [[{'a': 1, 'b': 'x'}]]
@@ -74,7 +74,7 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
 
 
 def _reading_only(name: str) -> sqlite3.Connection:
-    """A connection that runs queries only: ATTACH and VACUUM INTO could create other files."""
+    """A connection that runs only queries, because ATTACH and VACUUM INTO could create other files."""
     connection = sqlite3.connect(name, uri=True, check_same_thread=False)
     connection.set_authorizer(_authorized)
     return connection

@@ -25,7 +25,8 @@ class CsvLayout:
 
 
 def file_batches(path: Path, form: str, layout: CsvLayout | None = None) -> Iterator[pa.Table]:
-    """The rows of a file in batches of up to about 65 000. All columns of CSV are text: the table declares the types.
+    """The rows of a file in batches of up to about 65 000. All columns of a CSV file are text; the table declares the
+    types.
 
     Raises UserError if the file is not in this format.
     """

@@ -1,4 +1,4 @@
-"""Sinks: they keep each change of a result exactly once, by storing changes together with the position after them."""
+"""Sinks keep each change of a result exactly once, by storing changes together with the position after them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class SinkResult:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some changes of a result: the operation (+, u, -), the instant and the row of each. The row of a removal has only
-    the key."""
+    """Changes of a result: the operation (+, u, -), the instant and the row of each. The row of a removal has only the
+    key.
+    """
 
     ops: Sequence[str]
     instants: Sequence[int | None]
@@ -57,14 +58,16 @@ class Batch:
 
 
 class Position(NamedTuple):
-    """The position up to which a result was taken, and when the sink last confirmed it, in seconds since 1970."""
+    """The position up to which changes were taken, as a token, and when the sink last confirmed it, in seconds since
+    1970.
+    """
 
     token: str
     confirmed_at: float
 
 
 class Sink(Protocol):
-    """Keeps changes. Changes given to `take` are stored durably, either together with their token or not at all."""
+    """Keeps changes. `take` stores changes durably, either together with their token or not at all."""
 
     def position(self) -> Position | None:
         """The position up to which changes were taken; None before the first."""
@@ -72,7 +75,8 @@ class Sink(Protocol):
 
     def take(self, changes: Batch, token: str) -> None:
         """Stores changes; `token` is the position after them. Raises UserError, and stores nothing, if another process
-        has stored some in the meantime."""
+        has stored changes in the meantime.
+        """
         ...
 
     def confirm(self) -> None:
@@ -89,7 +93,7 @@ class Sink(Protocol):
 
 
 def overtaken_error(what: str) -> UserError:
-    """The error if two processes write the same result to the same target."""
+    """The error for a second process that writes the same result to the same target, `what`."""
     return UserError(
         f"another process has written to {what} in the meantime", hint="run one sink for each result and target"
     )

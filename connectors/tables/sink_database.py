@@ -27,8 +27,8 @@ _Row = tuple[Any, ...]
 
 
 class DatabaseSink:
-    """Keeps a table equal to a result. With a key, the table has the rows as of the last change. A result without a key
-    must be append-only; its rows are kept with the instant of each.
+    """Keeps a table equal to a result. For a result with a key, the table has the present rows. A result without a key
+    must be append-only; the table has each row with its instant.
 
     >>> sink = DatabaseSink("sqlite://", "hot", SinkResult("hot", pa.schema([("room", pa.string())]), ("room",)))
     >>> sink.take(Batch(["+", "-", "+"], [1, 2, 2], pa.table({"room": ["a", "a", "b"]})), "o3:3")
@@ -37,7 +37,7 @@ class DatabaseSink:
     """
 
     def __init__(self, url: str, table: str, result: SinkResult) -> None:
-        """Creates the table if it does not exist. Errors do not contain the url, which may have a password."""
+        """Creates the table if it does not exist. Errors do not contain the URL, which may have a password."""
         self._result = result
         if table.lower() == POSITIONS:
             raise UserError(f'table "{table}" is reserved for positions', hint="choose another table with --table")
@@ -107,7 +107,9 @@ class DatabaseSink:
         self._engine.dispose()
 
     def _advance(self, transaction: sa.Connection, after: Position) -> None:
-        """Advances the position. Raises UserError if it is not the known one, as another sink has written."""
+        """Advances the position. Raises UserError if the stored position is not the known one, because another sink has
+        written.
+        """
         known, values = self._positions.c, {"token": after.token, "seen": after.confirmed_at}
         if self._position is None:
             given = {"table_name": self._table.name, "result": self._result.name, **values}
@@ -124,9 +126,9 @@ class DatabaseSink:
         last = {tuple(row[at] for at in places): (op, row) for op, row in zip(ops, rows, strict=True)}
         same = (self._table.c[name].is_not_distinct_from(sa.bindparam(f"k_{name}")) for name in key)
         if last:
-            keys = [self._given([f"k_{name}" for name in key], of_key) for of_key in last]
+            keys = [self._parameters([f"k_{name}" for name in key], of_key) for of_key in last]
             transaction.execute(sa.delete(self._table).where(*same), keys)
-        if fresh := [self._given(names, row) for op, row in last.values() if op != "-"]:
+        if fresh := [self._parameters(names, row) for op, row in last.values() if op != "-"]:
             transaction.execute(sa.insert(self._table), fresh)
 
     def _add(self, transaction: sa.Connection, changes: Batch, rows: list[_Row]) -> None:
@@ -136,17 +138,19 @@ class DatabaseSink:
                 hint="select key columns, such as those of GROUP BY, or keep the changes as Parquet files",
             )
         names = [*self._result.schema.names, INSTANT]
-        given = [self._given(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
-        if given:
-            transaction.execute(sa.insert(self._table), given)
+        parameters = [self._parameters(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
+        if parameters:
+            transaction.execute(sa.insert(self._table), parameters)
 
-    def _given(self, names: list[str], row: _Row) -> dict[str, Any]:
+    def _parameters(self, names: list[str], row: _Row) -> dict[str, Any]:
         values = (str(value) if isinstance(value, Decimal) else value for value in row) if self._texts else row
         return dict(zip(names, values, strict=True))
 
     def _columns(self) -> Iterator[sa.Column[Any]]:
-        """The columns. None is a primary key, since key columns of a result may be NULL or texts of any length."""
-        short = self._engine.dialect.name in ("mysql", "mariadb")  # an index there needs to know the length
+        """The columns of the table. It has no primary key, because key columns of a result may be NULL or texts of any
+        length.
+        """
+        short = self._engine.dialect.name in ("mysql", "mariadb")  # their indexes need a length
         for field in self._result.schema:
             kind = _type_of(field.type)
             if self._texts and pa.types.is_decimal(field.type):
@@ -160,8 +164,8 @@ class DatabaseSink:
     def _read_position(self) -> Position | None:
         known = self._positions.c
         with self._reported(), self._engine.connect() as connection:
-            asked = sa.select(known.result, known.token, known.seen).where(known.table_name == self._table.name)
-            found = connection.execute(asked).first()
+            query = sa.select(known.result, known.token, known.seen).where(known.table_name == self._table.name)
+            found = connection.execute(query).first()
         if found is None:
             return None
         if found.result != self._result.name:

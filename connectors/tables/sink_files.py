@@ -70,17 +70,18 @@ class ParquetSink:
             os.utime(self._file(self._number))
 
     def clear(self) -> None:
-        """Deletes the files, the last one first, so that the position is always that of the remaining files."""
+        """Deletes the files, the last one first; so the position always fits the remaining files."""
         for file in reversed(self._files()):
             file.unlink()
         self._number, self._position = 0, None
 
     def close(self) -> None:
-        """Does nothing: there are no resources to release."""
+        """Does nothing, because no resources are held."""
 
     def _remove_parts(self) -> None:
-        """Removes the temporary files of killed processes. Temporary files of the next file to be written are kept: a
-        process that has been superseded, but has not noticed it yet, may still be writing one."""
+        """Removes the temporary files that killed processes left. Temporary files of the next file are kept, because a
+        superseded process that has not noticed it yet may still be writing one.
+        """
         for part in self._directory.glob(f".{_FILES}.*"):
             if part.name[1:] < self._file(self._number + 1).name:
                 part.unlink(missing_ok=True)

@@ -15,7 +15,8 @@ Kind = Literal["operators", "queues", "synopses", "constraints"]
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """The waiting input of a stage of a lane (queries that run as one dataflow): for the source stage, the unread
-    records of a source partition (`source` and `partition`); for a later stage, the rows that it has not processed."""
+    records of a source partition (`source` and `partition`); for a later stage, the rows that wait before it.
+    """
 
     id: str
     fragment: str
@@ -47,8 +48,9 @@ class Synopsis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adherence(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the records that a lane has read adhere to a source's constraint on a column: for a partition, or for all
-    partitions together (`partition` is None) if the constraint spans all."""
+    """How well the records that a lane has read kept a source's constraint on a column: in a partition or, if the
+    constraint spans partitions, in all of them (`partition` is None).
+    """
 
     id: str
     fragment: str
@@ -61,8 +63,8 @@ class Adherence(msgspec.Struct, frozen=True, kw_only=True):
     promise: str
     #: The promised bound; None if nothing is promised and the column is only watched.
     k: int | None = None
-    #: The largest k seen. For an ordered column: the most that a value was below the greatest value before it, refused
-    #: records included. Otherwise: the largest distance between accepted records.
+    #: The largest k seen. For an ordered column, the greatest distance of a value below the greatest value before it,
+    #: including refused records. Otherwise, the largest distance between accepted records.
     worst: int = 0
     #: The number of records that broke the constraint and were refused.
     violations: int = 0
@@ -101,12 +103,13 @@ def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:
 
 
 def belongs_to(entity: Entity, query: str | None) -> bool:
-    """Whether an entity belongs to a query, whose name is compared without case; always true for None."""
+    """Whether an entity belongs to a query, whose name is compared ignoring case; True if `query` is None."""
     return query is None or query.lower() in map(str.lower, entity.queries)
 
 
 def readable_part(report: Report, may_read: Callable[[str], bool]) -> Report:
-    """The report with the entities that belong to a query that may be read, without the names of other queries.
+    """The report as a caller may see it: only entities of queries that the caller may read, without the names of other
+    queries.
 
     >>> queue = Queue(id="a", fragment="0", lane="0", queries=("mine", "theirs"))
     >>> other = msgspec.structs.replace(queue, queries=("theirs",))

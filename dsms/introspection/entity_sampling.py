@@ -1,5 +1,6 @@
-"""Builds entities from lanes (queries that run as one dataflow) and their measures. The functions do no I/O and are
-cheap enough to run every second."""
+"""Builds entities from lanes (queries that run as one dataflow) and their measurements. The functions do no I/O and are
+cheap enough to run every second.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ Ends = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class Waiting:
-    """The waiting input of a lane: next offsets by source id and partition, rows and bytes by stage. `orders` are the
-    observed orders of the ordered columns."""
+    """The waiting input of a lane: the next offset by source id and partition, and the rows and bytes before each
+    stage. `orders` has the measured order of each ordered column, by source id and partition.
+    """
 
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     stages: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Sampler:
-    """Samples the entities of a fragment at `now`, a time of the measures' clock."""
+    """Samples the entities of a fragment at `now`, a time of the clock of the measurements."""
 
     fragment: str
     measures: Measures
@@ -90,7 +92,7 @@ class Sampler:
             )
 
     def constraints(self, lanes: Mapping[str, Lane], waiting: Mapping[str, Waiting]) -> tuple[Adherence, ...]:
-        """How far the records that the lanes have read adhere to the constraints of their sources."""
+        """How well the records that the lanes have read kept the constraints of their sources."""
         known = ((lane, waiting[lane_id]) for lane_id, lane in lanes.items() if lane_id in waiting)
         together = (adherence for lane in lanes.values() for adherence in self._by_vertex(lane))
         return (*(adherence for lane, waits in known for adherence in self._by_partition(lane, waits)), *together)
@@ -116,7 +118,7 @@ class Sampler:
                 )
 
     def _by_vertex(self, lane: Lane) -> Iterator[Adherence]:
-        """The adherence measured by vertices that check a constraint over all partitions of a source."""
+        """The adherence to constraints that a vertex checks over all partitions of a source."""
         name = self._namer(lane)
         for at, vertex in enumerate(lane.flow.vertices):
             adherences = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()

@@ -78,8 +78,9 @@ def expectations(query: PlannedQuery, statistics: Statistics, size: float) -> di
 
 
 def labels(query: PlannedQuery) -> dict[str, str]:
-    """The labels of a query's plan by the keys of its vertices; a plan node that becomes several vertices labels the
-    last of them."""
+    """The labels of a query's plan nodes, by the keys of its vertices. If a plan node becomes several vertices, the
+    last one gets its label.
+    """
     node = query.optimized if query.member is None else plan_of_members([(query.number, query.member)])
     builder = Builder()
     builder.scope = frozenset(source.number for source in properties.sources(node))
@@ -99,7 +100,7 @@ def _upwards(node: logical.Node) -> Iterator[logical.Node]:
 
 @dataclass
 class _Tree:
-    """The operators of a query as rows. An operator that feeds several is expanded below the first of them only."""
+    """The operators of a query as rows. The inputs of an operator that feeds several operators are shown only once."""
 
     query: str
     operators: Mapping[str, Operator]

@@ -1,5 +1,4 @@
-"""Descriptions of the metrics of operators. Sampling, the stream `dsms_operators`, SHOW and the documentation read
-them."""
+"""Describes the metrics of operators for sampling, the stream `dsms_operators`, SHOW and the documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class Sample(NamedTuple):
 
 
 def number(value: Any) -> Any:
-    """The value of a metric as one number: values by input are summed, any other value is unchanged.
+    """The value of a metric as one number. Values by input are summed; any other value is unchanged.
 
     >>> number((3, 4)), number(0.5), number(None)
     (7, 0.5, None)
@@ -68,8 +67,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: how a sample gives its value, its unit, and its meaning in one phrase for the documentation. It is in
-    SHOW OPERATORS if it has a `column`, and in the stream `dsms_operators` if it is `streamed`."""
+    """A metric: how its value is computed from a sample, its unit, and its meaning in one phrase for the documentation.
+    It is in SHOW OPERATORS if it has a `column`, and in the stream `dsms_operators` if `streamed`.
+    """
 
     value: Callable[[Sample], Any]
     unit: str

@@ -1,5 +1,6 @@
-"""The running operators with their metrics. A metric is one field here: the sampler, the stream `dsms_operators`, SHOW
-OPERATORS and the table in docs/api.md are derived from it."""
+"""The running operators with their metrics. A metric is a field of `Operator`, from which the sampler, the stream
+`dsms_operators`, SHOW OPERATORS and the table in docs/api.md are derived.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -10,8 +11,10 @@ from dsms.introspection.metrics import Column, Metric, Sample, micros, number
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """A vertex (an operator in a dataflow) of a lane, summed over all targets (parallel parts). Totals count from the
-    start of the fragment on its executor; rates, selectivity, cost and load are those of the last seconds."""
+    """A vertex (an operator in a dataflow) of a lane. Values are sums over all targets (its parallel instances). Totals
+    count from the start of the fragment on its executor; rates, selectivity, cost and load are those of the last
+    seconds.
+    """
 
     id: str
     fragment: str
@@ -22,7 +25,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     #: The queries whose plans contain it, and the operators that feed it.
     queries: tuple[str, ...]
     inputs: tuple[str, ...] = ()
-    #: The key of the vertex: equal in every lane and fragment that computes the same.
+    #: The key of the vertex, which is the same in every lane and fragment with an equal vertex.
     key: str = ""
 
     runs: Annotated[
@@ -149,7 +152,7 @@ def values(sample: Sample) -> dict[str, Any]:
 
 
 def cells(operator: Operator) -> Iterator[object]:
-    """The metrics of an operator as SHOW prints them, below the HEADINGS."""
+    """The metrics of an operator as SHOW prints them, in the order of HEADINGS."""
     return (column.cell(getattr(operator, name)) for name, column in _SHOWN)
 
 
@@ -168,5 +171,5 @@ def stream_columns() -> Iterator[tuple[str, str]]:
 
 
 def stream_values(operator: Operator) -> Iterator[tuple[str, object]]:
-    """The values of these columns."""
+    """The values of the columns in `stream_columns`, by name."""
     return ((name, number(getattr(operator, name))) for name, metric in METRICS.items() if metric.streamed)

@@ -1,5 +1,6 @@
-"""Plans as documents in JSON or XML (STREAM section 6.2): all objects of a catalog with their statements, and the plans
-of queries as nested operators with attributes. Only the statements are read back."""
+"""Writes and reads plans as documents in JSON or XML (STREAM section 6.2). A document has all objects of a catalog with
+their statements, and the plans of queries as nested operators; an import uses only the statements.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Operator(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An operator of an optimised plan: its kind, a description of what it does, its simple attributes, its inputs."""
+    """An operator of an optimised plan: its kind, its line in EXPLAIN, its simple attributes, and its inputs."""
 
     operator: str
     does: str
@@ -45,8 +46,9 @@ class Operator(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An object of the catalog. `statement` creates it; an import then sets the weight and the pause of a query. `plan`
-    is for the reader only."""
+    """An object of the catalog. An import runs `statement`, which creates it, and then sets the weight and the pause of
+    a query. `plan` is only for people who read the document.
+    """
 
     name: str
     kind: str
@@ -64,8 +66,9 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def document(catalog: Catalog, may_read: Callable[[str], bool] = lambda _: True) -> Document:
-    """The objects of a catalog that may be read, in order of creation. Objects of the system are left out. So are
-    functions, because a user who may import a document is not always allowed to deploy code."""
+    """The objects of a catalog that may be read, in order of creation. Objects of the system and functions are left
+    out; a user who may import a document is not always allowed to deploy code.
+    """
     users = (item for item in catalog.objects.values() if not item.id.startswith("d"))
     objects = (item for item in users if may_read(item.name) and not isinstance(item, Function))
     return Document(tuple(_object(item, catalog) for item in objects))

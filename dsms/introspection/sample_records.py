@@ -1,4 +1,4 @@
-"""Control tables as streams: the changes between two successive reports as JSON records."""
+"""Turns the changes between successive reports into records of the streams `dsms_operators` and `dsms_queues`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ COLUMNS: Mapping[str, str] = {
 
 
 def changed(before: Report | None, now: Report) -> dict[str, list[Record]]:
-    """The records of a report by stream: those of operators that have run since the previous report, and of queues that
-    have changed. An idle fragment gives none."""
-    ran = {operator.id: operator.runs for operator in before.operators} if before else {}
-    were = {queue.id: queue for queue in before.queues} if before else {}
+    """The records of a report by stream: one for each operator that has run since the previous report, and for each
+    queue that has changed. An idle fragment has no records.
+    """
+    runs_before = {operator.id: operator.runs for operator in before.operators} if before else {}
+    queues_before = {queue.id: queue for queue in before.queues} if before else {}
     return {
         OPERATORS: [
             _record(operator.id, _operator(operator, now))
             for operator in now.operators
-            if operator.runs > ran.get(operator.id, 0)
+            if operator.runs > runs_before.get(operator.id, 0)
         ],
-        QUEUES: [_record(queue.id, _queue(queue, now)) for queue in now.queues if queue != were.get(queue.id)],
+        QUEUES: [_record(queue.id, _queue(queue, now)) for queue in now.queues if queue != queues_before.get(queue.id)],
     }
 
 

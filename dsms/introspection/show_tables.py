@@ -1,4 +1,4 @@
-"""SHOW OPERATORS, SHOW QUEUES, SHOW SYNOPSES and SHOW CONSTRAINTS: control tables as rows."""
+"""SHOW OPERATORS, SHOW QUEUES, SHOW SYNOPSES and SHOW CONSTRAINTS return control tables as rows."""
 
 from __future__ import annotations
 

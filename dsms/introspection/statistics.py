@@ -1,4 +1,4 @@
-"""The statistics of the cost model, from the reports of executors."""
+"""Derives the statistics of the cost model from the reports of executors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _seconds_a_row(operators: Iterable[Operator]) -> dict[str, float]:
 
 
 def _speed(operators: Iterable[Operator]) -> float:
-    """The instants that pass in a second, taken from the source with the highest rate of rows."""
+    """The number of instants per second, from the source with the highest rate of rows."""
     speeds = (
         (operator.rows_out_per_second, operator.rows_out_per_second * operator.gap)
         for operator in operators

@@ -1,4 +1,4 @@
-"""The token that `dsms up` creates. Without it, no program and no web page on the machine can use the coordinator."""
+"""Creates and reads the token of `dsms up`. Without a token, no program and no web page can use the coordinator."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ OWNER = "dsms-up"
 
 
 def made_tokens(data_dir: Path) -> Path:
-    """Returns the file of the tokens that the coordinator of a data directory accepts. If the file `token` does not
-    exist, creates an administrator's token and writes it there. Later calls change nothing, so that a token stays valid
-    once it was given to somebody. Tokens that were added to the returned file (`dsms token … >> tokens.toml`) stay
-    accepted.
+    """Returns the file of the tokens that the coordinator of a data directory accepts.
+
+    If the file `token` does not exist, creates an administrator's token and writes it there. Later calls change
+    nothing, so a token that was given to somebody stays valid. Tokens that were added to the returned file (`dsms token
+    … >> tokens.toml`) stay accepted.
 
     >>> from tempfile import mkdtemp
     >>> directory = Path(mkdtemp())
@@ -36,8 +37,9 @@ def made_tokens(data_dir: Path) -> Path:
 
 
 def local_token(url: str, data_dir: Path) -> str | None:
-    """The token that `dsms up` created for the coordinator at a URL. None unless that coordinator runs in the data
-    directory with such a token."""
+    """The token that `dsms up` created for the coordinator at a URL. None unless this coordinator runs in the data
+    directory with such a token.
+    """
     state = read_state(data_dir)
     if state is None or state.token is None or state.coordinator != _of_this_machine(url):
         return None
@@ -49,8 +51,9 @@ def _of_this_machine(url: str) -> str:
 
 
 def console_url(state: LocalState) -> str | None:
-    """The URL of the console. It contains the token, so opening it signs in; browsers do not send the part after
-    `#`."""
+    """The URL of the console; None without a coordinator. It contains the token, so opening it signs the user in.
+    Browsers do not send the part with the token, after `#`.
+    """
     if state.coordinator is None:
         return None
     token = secret_file(state.token) if state.token and state.token.exists() else None

@@ -1,7 +1,7 @@
-"""The broker's jars: resolved once from a Maven repository, then taken from the cache.
+"""Fetches the broker's jars once from a Maven repository; later they are taken from the cache.
 
-The resolver is Ivy, which comes with PySpark, so only Java has to be installed. Jars are resolved into a temporary
-directory that is renamed when it is complete: a cache entry either has all of them or does not exist.
+The resolver is Ivy, which comes with PySpark, so only Java must be installed. Jars are fetched into a temporary
+directory that is renamed when it is complete; so a cache entry has all jars, or does not exist.
 """
 
 import os
@@ -35,7 +35,7 @@ class Resolver:
     environ: Mapping[str, str]
 
     def broker_jars(self, report: Report = silent) -> Path:
-        """The directory of the broker's jars, which are fetched unless they are in the cache."""
+        """The directory of the broker's jars; fetches them unless they are in the cache."""
         kafka = versions().kafka
         target = self.cache / "jars" / f"{kafka.module}-{kafka.revision}"
         if not target.is_dir():
@@ -72,7 +72,7 @@ class Resolver:
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """The directory of downloaded programs: DSMS_CACHE, else `dsms` in the user's cache directory.
+    """The directory of downloaded programs: DSMS_CACHE, otherwise `dsms` in the user's cache directory.
 
     >>> cache_dir({"DSMS_CACHE": "/big/disk"})
     PosixPath('/big/disk')

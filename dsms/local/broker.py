@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine: one node that is broker and controller (KRaft)."""
+"""Runs a real Kafka broker on this machine, as one node that is broker and controller (KRaft)."""
 
 import base64
 import secrets
@@ -62,8 +62,9 @@ LOGGING = """\
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The broker's data directory, address (port 0 picks a free one) and program. `properties` are further lines of
-    server properties, which override SERVER_PROPERTIES and may use the same placeholders."""
+    """The broker's data directory, address (port 0 picks a free one) and program. `properties` has lines that are added
+    to SERVER_PROPERTIES and override them; they may use the same placeholders.
+    """
 
     data_dir: Path
     java: Path
@@ -102,7 +103,7 @@ class Broker:
         return self._process is not None and self._process.alive
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Starts the broker, and returns when it answers an AdminClient."""
+        """Starts the broker, and waits until it answers an AdminClient."""
         if self.alive:
             return
         self._write_configuration()
@@ -112,12 +113,12 @@ class Broker:
         self._process.start(cancelled)
 
     def stop(self) -> None:
-        """Shuts down gracefully: logs are closed and need no recovery."""
+        """Shuts the broker down gracefully; its logs are closed and need no recovery."""
         if self._process:
             self._process.stop()
 
     def kill(self) -> None:
-        """Kills the broker, as a crash would."""
+        """Kills the broker, which has the effect of a crash."""
         if self._process:
             self._process.kill()
 
@@ -166,7 +167,7 @@ class Broker:
         )
 
     def _format(self) -> None:
-        """Formats a temporary directory and renames it, so that a half-formatted one is never used."""
+        """Formats a temporary directory and renames it; so an incompletely formatted directory is never used."""
         fresh = self.config.data_dir / "log.formatting"
         shutil.rmtree(fresh, ignore_errors=True)
         properties = self.config.data_dir / "format.properties"
@@ -179,7 +180,7 @@ class Broker:
 
 
 def new_cluster_id() -> str:
-    """128 random bits in Kafka's notation: 22 characters, of which the first is never a dash.
+    """A random cluster id in Kafka's notation: 127 random bits as 22 characters, the first of which is never a dash.
 
     >>> len(new_cluster_id())
     22

@@ -1,4 +1,4 @@
-"""Starts a program as a daemon, which outlives its starter, and prints its process id.
+"""Starts a program as a daemon, which outlives the process that starts it, and prints its process id.
 
 Run as a script: `python -I -S detach.py LOG_FILE PROGRAM [ARGUMENT…]`. The program leads its own session.
 """

@@ -1,7 +1,8 @@
-"""Runs another program so that the kernel kills it as soon as its parent has ended.
+"""Runs another program, which the kernel kills as soon as its parent process ends.
 
-Run as a script: `python -I -S die_with_parent.py PARENT_PID PROGRAM [ARGUMENT…]`. The program replaces this process,
-so it has the process id that its parent knows. On systems without such a kernel feature (macOS) it just runs.
+Run as a script: `python -I -S die_with_parent.py PARENT_PID PROGRAM [ARGUMENT…]`. The program replaces this process, so
+it has the process id that its parent knows. On systems whose kernel lacks this feature (macOS), the program is not
+killed.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Free space on the disk of the data directory: how much the services need, and the messages if there is too little."""
+"""Checks the free space on the disk of the data directory, and says what to do if the services need more."""
 
 import shutil
 from collections.abc import Callable
@@ -15,8 +15,8 @@ def free_bytes(directory: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DiskReserve:
-    """The services run while `reserve` bytes are free, so that none of them meets a full disk. Once they are stopped,
-    they start again when twice as much is free, so that they do not stop again at once.
+    """The services run while `reserve` bytes are free; so none of them fills the disk. Once they are stopped, they
+    start again only when twice as much is free; so they do not stop again at once.
 
     >>> free = [300, 90, 150, 200]
     >>> disk = DiskReserve(Path("/d"), 100, lambda _: free.pop(0))
@@ -29,8 +29,7 @@ class DiskReserve:
     free: Callable[[Path], int] = free_bytes
 
     def shortage(self, *, stopped: bool = False) -> str | None:
-        """Why the services cannot run; None if they can. `stopped` is whether they are stopped already for this
-        reason."""
+        """Why the services cannot run; None if they can. `stopped` says whether they are stopped for this reason."""
         free, needed = self.free(self.directory), self.reserve * (2 if stopped else 1)
         if free >= needed:
             return None
@@ -39,7 +38,7 @@ class DiskReserve:
 
 
 def advice(reserve: int) -> str:
-    """What the user can do about too little free space."""
+    """A hint for users with too little free space."""
     return (
         f"free disk space: the services start again by themselves when {written_bytes(2 * reserve)} are free; "
         "to change the limit, set disk_reserve in dsms.toml, or DSMS_DISK_RESERVE"

@@ -1,4 +1,4 @@
-"""JSON of our structs, with paths as text."""
+"""Converts msgspec structs to JSON and back; paths are text in JSON."""
 
 from pathlib import Path
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Kafka and Redis servers that run the programs installed on this machine, for the supervisor, tests and benchmarks."""
+"""Creates Kafka and Redis servers from programs installed on this machine, for the supervisor, tests and benchmarks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +18,9 @@ def local_broker(
     heap_mb: int = 768,
     report: Report = silent,
 ) -> Broker:
-    """A broker with its data in `data_dir`, not started yet. Like Kafka's own scripts it takes JVM options from
-    KAFKA_JVM_PERFORMANCE_OPTS."""
+    """A broker with its data in `data_dir`, which is not started yet. Like Kafka's own scripts, it takes JVM options
+    from KAFKA_JVM_PERFORMANCE_OPTS.
+    """
     java = find_java(environ)
     jars = Resolver(java, cache_dir(environ), environ).broker_jars(report)
     options = tuple(environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "").split())
@@ -28,5 +29,5 @@ def local_broker(
 
 
 def local_redis(data_dir: Path, environ: Mapping[str, str], *, host: str = "127.0.0.1", port: int = 0) -> RedisServer:
-    """A Redis server with its data in `data_dir`, not started yet."""
+    """A Redis server with its data in `data_dir`, which is not started yet."""
     return RedisServer(RedisConfig(data_dir.absolute(), find_redis(environ), host=host, port=port))

@@ -1,4 +1,4 @@
-"""Finding a Java that can run the broker and Spark."""
+"""Finds a Java that can run the broker and Spark."""
 
 import platform
 import re
@@ -26,7 +26,7 @@ def java_major(version_text: str) -> int | None:
 
 
 def find_java(environ: Mapping[str, str]) -> Path:
-    """The first Java in JAVA_HOME and PATH that is new enough. Raises ConfigError if there is none."""
+    """The first Java in JAVA_HOME and PATH that is new enough. Raises ConfigError if none is."""
     rejected: list[str] = []
     for candidate in _candidates(environ):
         major = java_major(_version_text(candidate))

@@ -1,4 +1,4 @@
-"""The proxy settings of the environment as Java options."""
+"""Converts the proxy settings of the environment to Java options."""
 
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
@@ -9,7 +9,7 @@ from operators.core.errors import ConfigError
 def proxy_options(environ: Mapping[str, str]) -> list[str]:
     """Java options for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, upper or lower case.
 
-    For both schemes, user and password are set in the options for http, because Ivy reads only those.
+    User and password are always set in the options for http, because Ivy reads only these.
 
     >>> proxy_options({"https_proxy": "http://gate:3128", "NO_PROXY": "localhost,.corp"})
     ['-Dhttps.proxyHost=gate', '-Dhttps.proxyPort=3128', '-Dhttp.nonProxyHosts=localhost|*.corp']

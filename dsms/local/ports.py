@@ -1,7 +1,7 @@
-"""TCP ports of this machine: finding a free one, and naming the process that listens on a taken one.
+"""Finds free TCP ports of this machine, and names the process that listens on a taken one.
 
-Free ports come from below the range that the kernel uses for outgoing connections: a client that keeps trying to reach
-a stopped server could otherwise be given the server's own port.
+Free ports are below the range that the kernel uses for outgoing connections. Otherwise a client that tries to reach a
+stopped server could get the server's port for its own end of the connection.
 """
 
 import itertools
@@ -14,7 +14,7 @@ import psutil
 from operators.core.errors import ConfigError
 
 FREE_RANGE = range(20_000, 32_000)
-#: Handed out in turn: a port that was handed out may have no listener yet when the next one is asked for.
+#: Ports are returned in turn, because a returned port may have no listener yet when the next one is requested.
 _UNTRIED = itertools.cycle(random.SystemRandom().sample(FREE_RANGE, len(FREE_RANGE)))
 
 
@@ -46,8 +46,8 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def claim_port(host: str, port: int, option: str) -> int:
-    """The port itself if it is free, a free port for 0. Otherwise raises a ConfigError that names the process that has
-    it.
+    """The port itself if it is free, or any free port for 0. Raises ConfigError, with the process that listens on the
+    port, if it is in use.
 
     >>> claim_port("127.0.0.1", 0, "kafka_port") > 0
     True

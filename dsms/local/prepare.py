@@ -1,4 +1,4 @@
-"""Checks that Java and Redis are installed and fetches the broker once: `python -m dsms.local.prepare`."""
+"""Checks that Java and Redis are installed, and fetches the broker: `python -m dsms.local.prepare`."""
 
 import os
 import sys
@@ -11,7 +11,9 @@ from operators.core.errors import DsmsError
 
 
 def prepare(environ: Mapping[str, str], report: Report) -> None:
-    """Returns when Java, Redis and the broker are available; otherwise raises an error that names what is missing."""
+    """Checks Java and Redis, and fetches the broker unless it is in the cache. Raises an error that names what is
+    missing.
+    """
     java = find_java(environ)
     find_redis(environ)
     Resolver(java, cache_dir(environ), environ).broker_jars(report)
@@ -22,7 +24,7 @@ def _print(line: str) -> None:
 
 
 def main() -> int:
-    """Prepares the services for the user who runs it; 1 if something is missing."""
+    """Prepares the services. Returns the exit code: 1 if something is missing."""
     try:
         prepare(os.environ, _print)
     except DsmsError as error:

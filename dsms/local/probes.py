@@ -1,4 +1,4 @@
-"""Readiness probes, which ask a server in the way its clients do."""
+"""Readiness probes, which call a server like its clients do."""
 
 import redis
 from confluent_kafka import KafkaException
@@ -27,7 +27,7 @@ class KafkaProbe:
 
 
 def redis_answers(host: str, port: int) -> bool:
-    """Whether the server answers PING, which it does not while it loads its data."""
+    """Whether the server answers PING. (It does not while it loads its data.)"""
     with redis.Redis(host=host, port=port, socket_timeout=PROBE_TIMEOUT_S) as client:
         try:
             return bool(client.ping())

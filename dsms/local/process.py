@@ -1,8 +1,8 @@
 """A child process that never outlives this process.
 
-The child leads its own session, so that Ctrl-C in a terminal reaches only us and we stop it in order. On Linux the
-kernel kills it when we die, however we die. It is started from a thread that lives as long as we do, because the
-kernel takes the end of the starting *thread* for the end of the parent.
+The child leads its own session; so Ctrl-C in a terminal reaches only this process, which then stops its children in
+order. On Linux, the kernel kills the child when this process ends in any way. A thread that lives as long as this
+process starts the child, because for the kernel the parent ends when the *thread* that started the child ends.
 """
 
 import os
@@ -26,13 +26,13 @@ LOG_TAIL_LINES = 15
 
 
 def never() -> bool:
-    """False: the start is never cancelled."""
+    """Returns False, for a start that nobody cancels."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run, the file that its output is appended to, and a test whether it is ready."""
+    """The program to run, the file to which its output is appended, and a test of whether it is ready."""
 
     name: str
     argv: tuple[str, ...]
@@ -56,12 +56,12 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the last start, or None before it."""
+        """The process id of the last start; None before the first start."""
         return self._child.pid if self._child else None
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs; reaps it when it has ended."""
+        """Whether the child runs; if it has ended, its exit status is collected."""
         return self._child is not None and self._child.poll() is None
 
     @property
@@ -70,7 +70,9 @@ class ManagedProcess:
         return None if self._child is None else self._child.poll()
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Starts the child, and returns when it is ready; otherwise raises, and leaves no process running."""
+        """Starts the child, and waits until it is ready. If it fails or is cancelled, raises ExternalError, and no
+        process stays.
+        """
         if self.alive:
             return
         try:
@@ -81,7 +83,7 @@ class ManagedProcess:
             raise
 
     def stop(self) -> None:
-        """Terminates the child, and after the stop time-out kills what is left of its process tree."""
+        """Terminates the child; after the stop time-out, kills the remaining processes of its tree."""
         if self._child is None:
             return
         tree = _tree(self._child.pid)
@@ -92,7 +94,7 @@ class ManagedProcess:
         self._kill(tree)
 
     def kill(self) -> None:
-        """Kills the child and its tree at once."""
+        """Kills the child and its process tree at once."""
         if self._child is not None:
             self._kill(_tree(self._child.pid))
 

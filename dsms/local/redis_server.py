@@ -1,4 +1,4 @@
-"""A real Redis on this machine: the installed one, else the one in a Python wheel."""
+"""Runs a real Redis on this machine: the installed one, otherwise the one in a Python wheel."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The URL that clients connect to."""
+        """The URL for clients."""
         return f"redis://{self.config.host}:{self.port}/0"
 
     @property
@@ -53,16 +53,16 @@ class RedisServer:
         return self._process.alive
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Starts the server, and returns when it answers PING, which is after it has loaded its data."""
+        """Starts the server, and waits until it has loaded its data and answers PING."""
         self.config.data_dir.mkdir(parents=True, exist_ok=True)
         self._process.start(cancelled)
 
     def stop(self) -> None:
-        """Shuts down gracefully: everything written is on disk."""
+        """Shuts the server down gracefully; all writes are on disk."""
         self._process.stop()
 
     def kill(self) -> None:
-        """Kills the server, as a crash would: up to a second of writes may be lost."""
+        """Kills the server, which has the effect of a crash: the writes of up to a second may be lost."""
         self._process.kill()
 
     def _spec(self) -> ProcessSpec:
@@ -95,7 +95,7 @@ def redis_options(host: str, port: int, data_dir: Path) -> tuple[str, ...]:
 
 
 def find_redis(environ: Mapping[str, str]) -> Path:
-    """The `redis-server` of PATH, else the one in the installed wheel."""
+    """The `redis-server` in PATH, otherwise the one in the installed wheel. Raises ConfigError if neither exists."""
     on_path = shutil.which("redis-server", path=environ.get("PATH", ""))
     if on_path:
         return Path(on_path)

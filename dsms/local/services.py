@@ -1,4 +1,4 @@
-"""The services of a one-machine installation, in the order they are started."""
+"""The services of a one-machine installation, in the order in which they are started."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -31,14 +31,14 @@ class Instance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The name of a service, and a function that creates the instance which the supervisor starts and watches."""
+    """The name of a service, and a function that creates its instance, which the supervisor starts and watches."""
 
     name: str
     create: Callable[[LocalSettings, Mapping[str, str]], Instance]
 
 
 def services(settings: LocalSettings) -> tuple[Service, ...]:
-    """The services that the settings ask for, each after those that it needs.
+    """The services for the settings, each after the services that it needs.
 
     >>> from pathlib import Path
     >>> [service.name for service in services(LocalSettings(data_dir=Path("/d"), executors=2))]

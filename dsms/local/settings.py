@@ -1,7 +1,8 @@
 """The settings of a one-machine installation.
 
-Each of these overrides the one before it: the defaults, `dsms.toml` in the data directory, the environment
-(`DSMS_KAFKA_PORT` for `kafka_port`), the options of the command line. Unknown keys are refused.
+They come from four places, of which a later one overrides an earlier one: the defaults, `dsms.toml` in the data
+directory, the environment (`DSMS_KAFKA_PORT` for `kafka_port`), and the options of the command line. Unknown keys are
+refused.
 """
 
 import tomllib
@@ -26,7 +27,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=64)]
 
 
 class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `dsms up` starts and where. Port 0 picks a free one.
+    """Which services `dsms up` starts, and where. Port 0 picks a free one.
 
     >>> LocalSettings(data_dir=Path("/d"), http_port=8081).coordinator_url
     'http://127.0.0.1:8081'
@@ -43,14 +44,17 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""
     tokens: Path | None = None
-    """A file of API tokens (`dsms token`) instead of the one in the data directory; our own programs then need a token
-    in DSMS_TOKEN."""
+    """A file of API tokens (`dsms token`) instead of the one in the data directory. Then the project's own programs
+    need a token in DSMS_TOKEN.
+    """
     without_token: bool = False
     """Whether every program on the machine may call the coordinator without a token."""
     python: bool = False
     """Whether functions and aggregates in Python may be deployed, which executors run."""
     python_sandbox: Literal["require", "prefer", "off"] = "require"
-    """Whether executors run Python code only in a sandbox, in what the platform supports of it, or without one."""
+    """How executors run Python code: `require` only in a sandbox, `prefer` with the parts of the sandbox that the
+    platform supports, `off` without one.
+    """
     load_dir: Path | None = None
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False
@@ -65,7 +69,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit."""
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False
-    """Whether only Kafka and Redis are started, without our own programs."""
+    """Whether only Kafka and Redis are started, without coordinator and executors."""
 
     @property
     def disk(self) -> DiskReserve | None:
@@ -90,7 +94,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def makes_token(self) -> bool:
-        """Whether `dsms up` makes the token that its coordinator knows."""
+        """Whether `dsms up` creates the token that its coordinator accepts."""
         return not (self.services_only or self.without_token or self.tokens)
 
     @property
@@ -110,8 +114,9 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def _checked(settings: LocalSettings) -> LocalSettings:
-    """Returns the settings. Raises ConfigError if they contain a password, as they appear in the command lines of the
-    services, or if the reserve of the disk is not a size."""
+    """Returns the settings. Raises ConfigError if `disk_reserve` is not a size, or if `registry_url`, which is in the
+    command lines of the services, has a password.
+    """
     try:
         _ = settings.disk
         check_no_secret(settings.registry_url or "", '"registry_url"')

@@ -15,7 +15,7 @@ Phase = Literal["starting", "running", "stopping", "failed"]
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """The process of a service, and how often it was restarted."""
+    """The process of a service, and the number of its restarts."""
 
     name: str
     pid: int | None
@@ -39,7 +39,7 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
     """The file with the token of this installation, if `dsms up` has created one."""
     services: tuple[ServiceState, ...] = ()
     error: str | None = None
-    #: Why all services are stopped until there is room on the disk; None if they are not.
+    #: Why all services are stopped until the disk has enough free space; None if they are not stopped.
     waits: str | None = None
 
 
@@ -52,7 +52,7 @@ def write_state(state: LocalState) -> None:
 
 
 def read_state(data_dir: Path) -> LocalState | None:
-    """The state that was last written, possibly by a supervisor that has ended; None without a readable state."""
+    """The last written state, whose supervisor may have ended; None if no readable state exists."""
     try:
         return decode((data_dir / FILE_NAME).read_bytes(), LocalState)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -60,8 +60,8 @@ def read_state(data_dir: Path) -> LocalState | None:
 
 
 def process_started(pid: int) -> float | None:
-    """The start time of a process, None if it is not running. Process ids are reused; id and start time together are
-    not.
+    """The start time of a process; None if it is not running. It identifies the process together with its id, which may
+    be reused.
 
     >>> process_started(os.getpid()) is not None
     True
@@ -74,5 +74,5 @@ def process_started(pid: int) -> float | None:
 
 
 def supervisor_alive(state: LocalState) -> bool:
-    """Whether the supervisor that wrote the state still runs, and not another process with its id."""
+    """Whether the supervisor that wrote the state is running; another process with the same id does not count."""
     return process_started(state.supervisor_pid) == state.supervisor_started

@@ -24,7 +24,7 @@ HEALTHY_AFTER_S = 60.0
 
 @dataclass(slots=True)
 class Watched:
-    """A service that is kept running: the pause before a restart doubles with every consecutive failure."""
+    """A service that is kept running. The pause before a restart doubles with each consecutive failure."""
 
     name: str
     instance: Instance
@@ -34,7 +34,7 @@ class Watched:
     _next_start: float | None = None
 
     def start(self, cancelled: Callable[[], bool]) -> None:
-        """Starts the service, and returns when it is ready."""
+        """Starts the service, and waits until it is ready."""
         self._started = time.monotonic()
         self._next_start = None
         self.instance.start(cancelled)
@@ -50,7 +50,7 @@ class Watched:
         return now >= self._next_start
 
     def clear(self) -> None:
-        """Kills what is left of the process tree, before a restart."""
+        """Kills the remaining processes of the service, before a restart."""
         self.restarts += 1
         self.instance.kill()
 
@@ -72,7 +72,8 @@ def backoff_s(failures: int) -> float:
 @dataclass(slots=True)
 class Supervision:
     """The services of one data directory. `changed` is called whenever their state changes. `waits` is called with the
-    reason when they stop for lack of disk space, and with None when they run again."""
+    reason when the services stop for lack of disk space, and with None when they run again.
+    """
 
     settings: LocalSettings
     environ: Mapping[str, str]
@@ -110,8 +111,9 @@ class Supervision:
             self._publish()
 
     def _wait_for_space(self, disk: DiskReserve, shortage: str, stopping: Callable[[], bool]) -> None:
-        """Stops all services, so that none of them loses what it cannot write, and starts them again when there is
-        room. Meanwhile calls of the coordinator are answered with the reason."""
+        """Stops all services, which could lose data that they cannot write, and starts them again when the disk has
+        enough free space. Meanwhile, calls of the coordinator are answered with the reason.
+        """
         hint = advice(disk.reserve)
         self.report(f"{shortage}; stopping all services; {hint}")
         self.waits(f"{shortage}; {hint}")

@@ -1,7 +1,8 @@
 """The supervisor of the services on this machine, and the functions behind `dsms up`, `status` and `down`.
 
 `up` prepares the services in the foreground, starts `python -m dsms.local.supervisor` as a daemon and returns when all
-services are ready. The supervisor locks the data directory for as long as it runs, so a data directory never has two.
+services are ready. The supervisor locks the data directory while it runs, so a data directory never has two
+supervisors.
 """
 
 import fcntl
@@ -35,7 +36,7 @@ STOP_TIMEOUT_S = 120.0
 
 
 def up(settings: LocalSettings, *, report: Report) -> LocalState:
-    """Starts the installation unless it is running, and returns its state when all services are ready."""
+    """Starts the installation unless it is running, waits until all services are ready, and returns its state."""
     running = status(settings.data_dir)
     if running:
         report(f'a cluster is already running in "{settings.data_dir}"')
@@ -50,13 +51,13 @@ def up(settings: LocalSettings, *, report: Report) -> LocalState:
 
 
 def status(data_dir: Path) -> LocalState | None:
-    """The state of the installation in a directory, None if its supervisor is not running."""
+    """The state of the installation in a directory; None if its supervisor is not running."""
     state = read_state(data_dir.absolute())
     return state if state and supervisor_alive(state) else None
 
 
 def down(data_dir: Path, *, report: Report) -> bool:
-    """Stops all services in reverse order; false if none was running."""
+    """Stops all services in reverse order. Returns False if no installation was running."""
     running = status(data_dir)
     if not running:
         return False
@@ -66,7 +67,7 @@ def down(data_dir: Path, *, report: Report) -> bool:
 
 
 def run_foreground(settings: LocalSettings, report: Report) -> None:
-    """Supervises the services in this process until SIGINT or SIGTERM, and stops them before it returns."""
+    """Supervises the services in this process until SIGINT or SIGTERM; then stops them and returns."""
     _supervise(_prepare(settings, report), report)
 
 
@@ -130,8 +131,8 @@ def _end(pid: int) -> None:
 def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], bool] = lambda: True) -> None:
     file = _StateFile(settings)
     with _locked(settings.data_dir), _stop_requests() as stopping:
-        heard = file.set_services, file.set_waits
-        supervision = Supervision(settings, os.environ, services(settings), report, *heard, settings.disk)
+        callbacks = file.set_services, file.set_waits
+        supervision = Supervision(settings, os.environ, services(settings), report, *callbacks, settings.disk)
         file.set_phase("starting")
         try:
             supervision.start(lambda: stopping() or not wanted())
@@ -149,7 +150,7 @@ def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], boo
 
 
 class _StateFile:
-    """The state file of one supervisor: it is removed at the end, unless there was an error, which stays readable."""
+    """The state file of one supervisor. It is removed at the end, except after an error, which then stays readable."""
 
     def __init__(self, settings: LocalSettings) -> None:
         pid = os.getpid()
@@ -204,7 +205,7 @@ def _locked(data_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def _stop_requests() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether SIGTERM or SIGINT was received; restores the earlier handlers at the end."""
+    """Yields a function that returns whether SIGTERM or SIGINT was received; restores the handlers at the end."""
     received: list[int] = []
     earlier = {
         number: signal.signal(number, lambda n, _: received.append(n)) for number in (signal.SIGTERM, signal.SIGINT)
@@ -223,8 +224,9 @@ def _log(line: str) -> None:
 
 
 def main() -> int:
-    """Supervises the services of the settings (first argument); the start is cancelled when the launcher, whose
-    process id is the second argument, ends."""
+    """Supervises the services for the settings in the first argument. The start is cancelled when the launcher ends,
+    whose process id is the second argument. Returns the exit code.
+    """
     settings = decode(sys.argv[1], LocalSettings)
     launcher = int(sys.argv[2])
     launched = process_started(launcher)

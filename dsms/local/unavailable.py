@@ -1,5 +1,6 @@
-"""Replaces the coordinator while all services are stopped for lack of disk space: every call is answered with the
-reason."""
+"""Replaces the coordinator while all services are stopped for lack of disk space, and answers every call with the
+reason.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -11,15 +12,16 @@ import msgspec
 
 _RETRY_AFTER_S = "10"
 _CALLER_TIMEOUT_S = 10.0
-#: The most bytes of a body that are read. Some callers read no answer before they have sent the whole body.
+#: The most bytes of a body that are read. (Some callers do not read an answer before they have sent the whole body.)
 _MOST_READ = 1 << 20
 
 
 @contextmanager
 def answering_unavailable(host: str, port: int, message: str, hint: str) -> Iterator[None]:
     """Answers calls of the REST API, in the format of that API, while the block runs: `/healthz` answers 200, `/readyz`
-    and all other paths answer 503 with the reason. If another program has taken the port meanwhile, nothing is
-    served."""
+    and all other paths answer 503 with the reason. If another program has taken the port in the meantime, calls are not
+    answered.
+    """
     server: ThreadingHTTPServer | None = None
     with suppress(OSError):
         server = ThreadingHTTPServer((host, port), _handler(message, hint))
@@ -57,6 +59,6 @@ def _handler(message: str, hint: str) -> type[BaseHTTPRequestHandler]:
         do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 the server's names
 
         def log_message(self, *_: Any) -> None:
-            """Logs nothing, as the disk is full."""
+            """Logs nothing, because the disk is full."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""Waiting for a condition, instead of sleeping for a fixed time."""
+"""Waits for a condition, instead of sleeping for a fixed time."""
 
 import time
 from collections.abc import Callable

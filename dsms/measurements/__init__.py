@@ -1,1 +1,1 @@
-"""Measured work of operators, and what follows from it: rates, progress charts."""
+"""Measures the work of operators, and derives rates and progress charts from it."""

@@ -1,4 +1,4 @@
-"""Progress charts: how the size of an input decreases on its way through the operators of a path.
+"""Progress charts show how the size of an input decreases on its way through the operators of a path.
 
 All paths that are compared measure sizes in the same unit, rows or bytes; costs are per unit.
 Babcock, Babu, Datar, Motwani: Chain, SIGMOD 2003.
@@ -42,8 +42,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Consecutive operators under one segment of the lower envelope. `slope` is the change of size a second: the
-    steepest chain has the smallest."""
+    """Consecutive operators under one segment of the lower envelope. `slope` is the change of size per second; the
+    steepest chain has the smallest slope.
+    """
 
     operators: range
     slope: float
@@ -62,9 +63,9 @@ def progress_chart(path: Path) -> tuple[Point, ...]:
 
 def lower_envelope(points: Sequence[Point]) -> tuple[Chain, ...]:
     """The greatest convex curve below a progress chart, as chains from the steepest to the flattest. Each chain ends at
-    the point to which the descent from its start is steepest; at the last one if there are several.
+    the point to which the descent from its start is steepest, at the last one if several are equally steep.
 
-    An operator that frees little is in one chain with the next operator if that frees much:
+    An operator that frees little is in one chain with the next operator if the next one frees much:
 
     >>> lower_envelope((Point(0, 1), Point(1, 0.9), Point(2, 0.2), Point(4, 0)))
     (Chain(operators=range(0, 2), slope=-0.4), Chain(operators=range(2, 3), slope=-0.1))
@@ -83,7 +84,7 @@ def _on_or_above(start: Point, middle: Point, end: Point) -> bool:
 
 
 def slope(start: Point, end: Point) -> float:
-    """The change of size a second. A step that takes no time has an infinite slope, downward if the size does not grow.
+    """The change of size per second. A step that takes no time has an infinite slope, -∞ if the size does not grow.
 
     >>> slope(Point(1, 1), Point(3, 0)), slope(Point(1, 1), Point(1, 0)), slope(Point(1, 1), Point(1, 2))
     (-0.5, -inf, inf)

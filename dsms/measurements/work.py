@@ -1,8 +1,8 @@
 """Measures the work of operators: rows in and out, time and state, summed over runs, and rates derived from them.
 
-Sums are kept twice: since the beginning, and with exponential decay by a half-life. Rates, cost and selectivity are
-those of the last seconds, or since the beginning for an operator without recent input. An operator also runs without
-rows, when time passes: that time is part of the load, but not of the cost of a row.
+Sums are kept twice: since the beginning, and with exponential decay. Rates, cost and selectivity are those of the last
+seconds; for an operator without recent input, those since the beginning. An operator may also run without rows when a
+frontier moves; this time is part of the load, but not of the cost of a row.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ VertexId = tuple[str, str]
 #: Sums of rows in, rows out, nanoseconds, bytes in, instants, and the nanoseconds of runs that had rows.
 _Sums = tuple[float, float, float, float, float, float]
 _NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-#: With fewer recent rows than this, a ratio to them is meaningless: the ratio since the beginning is used.
+#: With fewer recent rows than this, a ratio to their number is meaningless, and the ratio since the beginning is used.
 _FEWEST_ROWS = 1.0
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True):
     """One run of a vertex, or several (`runs`) together: the rows by input, the rows out, the duration, and the rows
-    and bytes of its state afterwards. `bytes_in` and `instants` are known only for records of a source: `instants` is
-    by how much the records advanced the greatest instant of their source, as a mean over its partitions."""
+    and bytes of its state afterwards. `bytes_in` and `instants` are known only for records of a source. `instants` is
+    the number of instants by which the records advanced the greatest instant of a partition, as a mean over the
+    partitions.
+    """
 
     rows_in: tuple[int, ...]
     rows_out: int
@@ -82,7 +84,7 @@ class Measured(msgspec.Struct, frozen=True):
     instants: float = 0.0
     #: The part of `busy_ns` in runs that had rows.
     rows_ns: int = 0
-    #: The decayed sums, as of `at`.
+    #: The decayed sums at the time `at`.
     recent: _Sums = _NOTHING
     #: The rows and bytes of state on each target.
     state: dict[int, tuple[int, int]] = {}
@@ -92,11 +94,13 @@ class Measured(msgspec.Struct, frozen=True):
     keys: dict[int, tuple[float, ...]] = {}
 
     def after(self, at: float, target: int, work: Work) -> Measured:
-        """The measurements after one more run on a target. A time before the last one is treated as the last one."""
-        now, came = max(at, self.at), sum(work.rows_in)
+        """The measurements after one more run on a target. If `at` is before the time of the last run, that time is
+        used.
+        """
+        now, row_count = max(at, self.at), sum(work.rows_in)
         fade = _faded(now - self.at)
-        rows_ns = work.busy_ns if came else 0
-        did = (came, work.rows_out, work.busy_ns, work.bytes_in, work.instants, rows_ns)
+        rows_ns = work.busy_ns if row_count else 0
+        sums = (row_count, work.rows_out, work.busy_ns, work.bytes_in, work.instants, rows_ns)
         state = self.state
         if state.get(target, (0, 0)) != (sizes := (work.state_rows, work.state_bytes)):
             state = {**state, target: sizes}
@@ -111,7 +115,7 @@ class Measured(msgspec.Struct, frozen=True):
             self.bytes_in + work.bytes_in,
             self.instants + work.instants,
             self.rows_ns + rows_ns,
-            _summed(self.recent, did, fade, 1.0),
+            _summed(self.recent, sums, fade, 1.0),
             state,
             kept,
             {**self.keys, target: work.keys} if work.keys else self.keys,
@@ -172,8 +176,9 @@ class Measured(msgspec.Struct, frozen=True):
         return tuple(sum(each) for each in zip(*self.keys.values(), strict=False))
 
     def rates(self, now: float) -> tuple[float, float, float]:
-        """Rows in, rows out and busy seconds a second. The weight of a past second halves every `HALF_LIFE_S`, and the
-        weights of all seconds since the beginning add up to one, so a steady rate is correct from the first second on.
+        """Rows in, rows out and busy seconds, each per second, as a weighted mean. The weight of a past second halves
+        every `HALF_LIFE_S`; the weights of all seconds since the beginning add up to one, so a steady rate is correct
+        from the first second on.
 
         >>> steady = Measured(since=0.0, at=0.0)
         >>> for second in range(1, 4):
@@ -181,10 +186,10 @@ class Measured(msgspec.Struct, frozen=True):
         >>> [round(rate, 1) for rate in steady.rates(3.0)]
         [299.9, 30.0, 0.5]
         """
-        rows, gave, busy, *_ = self.recent
+        rows, rows_out, busy, *_ = self.recent
         scale = math.log(2) / HALF_LIFE_S * _faded(max(now - self.at, 0.0))
         scale /= 1 - _faded(max(now - self.since, 1e-3))
-        return rows * scale, gave * scale, busy * scale / 1e9
+        return rows * scale, rows_out * scale, busy * scale / 1e9
 
 
 #: The lane and key of a vertex, the target, and its work there.
@@ -216,8 +221,9 @@ class Measures:
         return Measures(self.since, by_vertex)
 
     def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
-        """The measurements for the current lanes and their keys. The sums of a removed lane pass to another lane with
-        the same vertex, if there is one; otherwise they are dropped."""
+        """The measurements of the current lanes and their vertices. The sums of a removed lane are added to those of
+        another lane with the same vertex, or dropped if no lane has it.
+        """
         if all(lane in lanes and key in lanes[lane] for lane, key in self.by_vertex):
             return self
         by_vertex = {
@@ -239,8 +245,9 @@ def _faded(seconds: float) -> float:
 
 
 def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Sums by input. The lengths differ when a replaced query has lost an input, because its former version was
-    retired."""
+    """Adds sums by input. The lengths differ if a vertex has lost an input because the former version of a replaced
+    query was removed.
+    """
     if len(rows) == len(other):
         return tuple([a + b for a, b in zip(rows, other, strict=True)])
     return tuple(a + b for a, b in zip_longest(rows, other, fillvalue=0)) if rows else other
@@ -248,10 +255,10 @@ def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 def _summed(sums: _Sums, others: _Sums, fade: float, other_fade: float) -> _Sums:
     """Two decayed sums as one."""
-    rows, gave, busy, size, instants, rows_ns = [
+    rows, rows_out, busy, size, instants, rows_ns = [
         ours * fade + theirs * other_fade for ours, theirs in zip(sums, others, strict=True)
     ]
-    return rows, gave, busy, size, instants, rows_ns
+    return rows, rows_out, busy, size, instants, rows_ns
 
 
 def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:

@@ -1,4 +1,4 @@
-"""The catalog: every named object, as one immutable value with a version."""
+"""The catalog holds all named objects as one immutable value with a version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.core.errors import SqlError, UserError
 
 
 class WrongName(SqlError):
-    """A statement names an object that does not exist, or that is of another kind; the hint lists others."""
+    """A statement names an object that does not exist or is of another kind. The hint has other names."""
 
     @abstractmethod
     def among(self, may_read: Callable[[str], bool]) -> WrongName:
@@ -59,10 +59,10 @@ class Catalog(msgspec.Struct, frozen=True):
     """
 
     version: int = 0
-    #: The number of ids given out so far; an id is never reused.
+    #: The number of ids assigned so far; an id is never reused.
     ids: int = 0
     objects: dict[str, Object] = {}
-    #: In a copy of the catalog: the cluster that it was copied from. Empty in copies of earlier versions of dsms.
+    #: In a stored copy: the cluster to which the catalog belongs; "" in copies of earlier versions of dsms.
     cluster: str = ""
     #: The topics of dropped queries and tables that are not deleted yet, by topic.
     dropped_topics: dict[str, DroppedTopic] = {}
@@ -72,14 +72,14 @@ class Catalog(msgspec.Struct, frozen=True):
         return self.objects.get(name.lower())
 
     def find(self, name: str, place: Place | None = None) -> Object:
-        """The object with this name. Raises NotFound at `place`, with close matches as the hint, if none has it."""
+        """The object with this name. Raises NotFound at `place`, with a hint that has close matches, if none exists."""
         named = self.get(name)
         if named is None:
             raise NotFound(name, place or Place(), [item.name for item in self.objects.values()])
         return named
 
     def find_any(self, name: str, place: Place | None = None) -> Object:
-        """The object with this name, or else the aggregate or function `name()`. Raises NotFound like `find`."""
+        """The object with this name, otherwise the aggregate or function `name()`. Raises NotFound like `find`."""
         return self.get(name) or self.get(f"{name}()") or self.find(name, place)
 
     def with_object(self, added: Object) -> Catalog:
@@ -142,7 +142,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Table)]
 
     def written_tables(self) -> list[Table]:
-        """The tables that statements write, and no query fills, oldest first."""
+        """The tables that statements write, without those that a query fills; oldest first."""
         return [table for table in self.tables() if table.filled_by is None]
 
     def aggregates(self) -> list[Aggregate]:
@@ -163,8 +163,9 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:
-    """The catalog of `cluster` from the body of a copy; None for an empty body. Raises Broken if the body cannot be
-    decoded, is of another cluster, or lists an object under a name that is not its own."""
+    """The catalog of `cluster`, decoded from the body of a stored copy; None for an empty body. Raises Broken if the
+    body cannot be decoded, belongs to another cluster, or has an object under another name than its own.
+    """
     if not body:
         return None
     catalog: Catalog = decoded(body, Catalog)

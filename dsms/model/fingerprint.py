@@ -1,7 +1,7 @@
-"""Fingerprints of plans: equal values have the same name, in every process and at any time.
+"""Fingerprints name plans and operators: equal values have the same name, in every process and at any time.
 
-These names identify shared operators and their state. `repr` would not do: equal sets may print in different orders,
-and it does not change when the meaning of a class changes.
+These names identify shared operators and their state. `repr` is not suitable: equal sets may print in different orders,
+and it stays the same when the meaning of a class changes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import Source
 from operators.core.stored_names import ADDED_LATER
 
-#: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
+#: With 80 bits, the probability that two of a million different plans have the same name is below 10^-12.
 _HEX_DIGITS = 20
-#: Fields of a source that describe its topic in Kafka, not its records.
+#: Fields of a source that describe its topic in Kafka rather than its records.
 _LEARNED = ("topic_id", "marked_by", "joined", "held", "skipped", "skipping", "homes")
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
@@ -32,9 +32,9 @@ _REMEMBERED = 1 << 14
 def fingerprint(value: object) -> str:
     """Twenty hexadecimal digits, equal for two values if and only if they have the same type and content.
 
-    The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
-    or on where a class is defined. Fields excluded from comparison are left out, and so are fields marked
-    `ADDED_LATER` that have their default value. The `operator_version` of an operator is included.
+    It does not depend on the order of a set or mapping, on the process, or on the module that defines a class. Fields
+    excluded from comparison are left out, and so are fields marked `ADDED_LATER` that have their default value. The
+    `operator_version` of an operator is included.
 
     Raises TypeError for a mutable value (a dataclass that is not frozen) and for a type with no known encoding.
 
@@ -117,8 +117,9 @@ def _(value: msgspec.Struct) -> bytes:
 
 @memoized_by_identity(_REMEMBERED)
 def _record(value: Any) -> bytes:
-    """The digest of a frozen dataclass. It is memoized, so that each node of a plan is encoded once, although every
-    node contains the nodes below it."""
+    """The digest of a frozen dataclass. It is memoized; otherwise a plan node would be encoded once for each node above
+    it.
+    """
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
     listed = [field for field in fields(value) if field.compare and not _added(field, value)]
@@ -127,15 +128,17 @@ def _record(value: Any) -> bytes:
 
 
 def _added(field: Field[Any], value: object) -> bool:
-    """Whether a field was added to its class later and has its default value. Such a field is left out, so that plans
-    made before it existed keep their names."""
+    """Whether a field was added to its class later and has its default value. Such a field is left out, so older plans
+    keep their names.
+    """
     return ADDED_LATER in field.metadata and getattr(value, field.name) == field.default
 
 
 @_encoded.register
 def _(value: Source) -> bytes:
-    """The source as it was registered: what is learned later about its topic does not change what is computed. Fields
-    in `added_later` are left out while they are None."""
+    """The source as it was registered, because later changes of its topic do not change what is computed from it.
+    Fields in `added_later` are left out while they are None.
+    """
     value = msgspec.structs.replace(value, partitions=value.partitions - len(value.joined))
     named = (name for name in value.__struct_fields__ if name not in _LEARNED)
     later = value.added_later
@@ -149,7 +152,7 @@ def _named_fields(value: object, names: Iterable[str]) -> bytes:
 
 
 def _tagged(kind: type, *parts: bytes) -> bytes:
-    """The parts, each prefixed by its length, so that different lists of parts give different bytes."""
+    """The name of the type and the parts, each prefixed by its length; different lists give different bytes."""
     return b"".join(map(_with_length, (kind.__name__.encode(), *parts)))
 
 

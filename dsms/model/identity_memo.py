@@ -1,7 +1,7 @@
 """Memoization of pure functions by the identity of their immutable arguments.
 
-Plans and catalogs are immutable but slow to compare and, if they hold dicts, not hashable. Their identity is a cheap
-key: the same object always gives the same result; for an equal but different object the result is computed again.
+Plans and catalogs are immutable, but they are slow to compare and, if they contain dicts, not hashable. Their identity
+is a cheap key. For an equal but different object, the result is computed again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text of plan nodes for EXPLAIN: one line each, close to the equivalent SQL."""
+"""The text of plan nodes in EXPLAIN: one line for each node, close to the equivalent SQL."""
 
 from __future__ import annotations
 

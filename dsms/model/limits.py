@@ -1,7 +1,7 @@
-"""Limits on what a statement, a schema, a token or all queries together may ask for.
+"""Limits for statements, schemas, tokens and the number of queries.
 
-They are set in one place: `DSMS_LIMITS` (or `--limits`) of the coordinator, as `name=number` separated by spaces. An
-error about a limit names the limit and this setting.
+The setting `DSMS_LIMITS` (or `--limits`) of the coordinator sets them, as `name=number` separated by spaces. An error
+about a limit names the limit and this setting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETTING: Final = "DSMS_LIMITS"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """All limits with their defaults. To add a limit, add a field here and call `check` where the amount is known.
+    """All limits with their defaults. A new limit needs a field here, and a call of `check` where the amount is known.
 
     >>> Limits(columns=2).check("columns", 3, "the view has {} columns")
     Traceback (most recent call last):
@@ -35,7 +35,8 @@ class Limits:
     statement_tokens: int = 10_000
     #: Nesting depth of parentheses, brackets, subqueries, NOT, CASE and signs in a statement.
     statement_nesting: int = 50
-    #: Operands of a chain such as a + b + c, in which each operation depends on the one before; not of AND and OR.
+    #: Operands of a chain such as a + b + c, in which each operation uses the result of the one before. Chains of AND
+    #: and OR are not limited.
     statement_operands: int = 64
     #: Depth of the syntax tree of a statement: operands, parts of a set query, casts and subqueries together.
     statement_levels: int = 200
@@ -45,15 +46,15 @@ class Limits:
     columns: int = 1_000
     #: Partitions of a topic that a statement creates.
     partitions: int = 256
-    #: Operators in the plan of a query, counting those of a view again for each reference to it; and the plan's depth.
+    #: Operators in the plan of a query, where those of a view count for each reference to it; and the plan's depth.
     query_operators: int = 2_000
     query_nesting: int = 100
     #: Windows of TUMBLE, HOP and CUMULATE that contain one row: the row is copied for each of them.
     windows: int = 10_000
     #: Registered views and queries, in total.
     queries: int = 10_000
-    #: Characters of an Avro schema, the nesting depth of its types, and their number after references by name are
-    #: expanded.
+    #: Characters of an Avro schema; nesting depth and number of its types, after names are replaced by the types to
+    #: which they refer.
     schema_length: int = 400_000
     schema_nesting: int = 50
     schema_types: int = 10_000
@@ -68,7 +69,7 @@ class Limits:
     #: Rows and megabytes of the answer of a one-time statement.
     select_rows: int = 100_000
     select_result_mb: int = 16
-    #: For each token: calls a second, queries, and results followed at the same time. A token may have its own limits.
+    #: For each token that has no limits of its own: calls a second, queries, and results followed at the same time.
     token_calls_per_second: int = 1_000
     token_queries: int = 1_000
     token_streams: int = 1_000
@@ -81,8 +82,9 @@ class Limits:
     pattern_length: int = 1_000
 
     def check(self, name: str, count: int, what: str, place: Place | None = None) -> None:
-        """Raises UserError, or SqlError at `place` if it is given, if `count` exceeds the limit `name`. `what` is the
-        message, with `{}` for the count."""
+        """Raises UserError, or SqlError if `place` is given, if `count` exceeds the limit `name`. `what` is the
+        message, with `{}` for the count.
+        """
         limit = getattr(self, name)
         if count <= limit:
             return
@@ -112,5 +114,5 @@ def read_limits(text: str) -> Limits:
 
 
 _NAMES: Final = tuple(field.name for field in fields(Limits))
-#: For statements accepted earlier: those of a catalog stay valid when limits are lowered.
+#: For the statements of a catalog, which stay valid when limits are lowered.
 NO_LIMITS: Final = Limits(**dict.fromkeys(_NAMES, sys.maxsize))

@@ -1,4 +1,4 @@
-"""The bound logical plan: frozen nodes. Their schemas and properties are derived in `schema` and `properties`."""
+"""The nodes of the bound logical plan. `schema` and `properties` derive their columns and other properties."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Reference:
-    """Promise: for each record there is a record in another source whose column `theirs` has the same value as
-    `column`, and which is at most `within` instants earlier."""
+    """Promise: each record references a record of another source, which is at most `within` instants earlier and has
+    the value of `column` in its column `theirs`.
+    """
 
     column: str
     within: int
@@ -43,11 +44,12 @@ class Reference:
 
 @dataclass(frozen=True)
 class StreamScan:
-    """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. Without keys it is append-only.
+    """ℜ(S), the relation that a tagged stream over a source changes, with the column TS. Without keys it is
+    append-only.
 
-    Records before the instant `start` are ignored, and so are those before the offsets `first`, which are pairs of a
-    partition and an offset. Records that break a promise are refused. With `numbered`, rows also have the number of
-    their record, which orders rows of the same instant.
+    Records before the instant `start` are ignored, as are records before the offsets in `first`, which are pairs of a
+    partition and an offset. Records that break a promise are refused. If `numbered`, rows also have the number of their
+    record, which orders rows of the same instant.
     """
 
     source: Source
@@ -93,9 +95,9 @@ class Restamp:
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of rows whose columns in `on` are equal and for which `residual` is TRUE, with the columns of both sides,
-    whose names are disjoint. `outer` also keeps the rows of that side without a partner, padded with NULLs. With an
-    empty `on` it is a cross product.
+    """The pairs of rows whose columns in `on` are equal and for which `residual` is TRUE, with the columns of both
+    sides, whose names are disjoint. `outer` names the side whose rows without a partner are kept, padded with NULLs.
+    Without `on` and `residual`, it is a cross product.
 
     The two columns of a pair in `on` have the same type. With `nulls_equal`, NULL equals NULL.
     """
@@ -110,7 +112,7 @@ class Join:
 
 @dataclass(frozen=True)
 class SemiJoin:
-    """The rows of `left` with a partner in `right` (`anti`: without one), with the multiplicities of `left`."""
+    """The rows of `left` that have a partner in `right`, or none if `anti`, with their multiplicities in `left`."""
 
     left: Node
     right: Node
@@ -136,8 +138,9 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """A reference to a recursive relation within its own rules: the rows derived so far. A leaf that occurs only while
-    a plan is being bound. `depth` is the nesting depth of its WITH RECURSIVE."""
+    """A reference to a recursive relation within its own rules, which stands for the rows derived so far. This leaf
+    occurs only while a plan is being bound. `depth` is the nesting depth of its WITH RECURSIVE.
+    """
 
     number: int
     depth: int
@@ -147,8 +150,9 @@ class Recurrence:
 @dataclass(frozen=True)
 class Recursion:
     """WITH RECURSIVE: several relations, defined by rules over `inputs` and over each other. They are the least sets
-    that contain all rows which their rules derive. The node's own relation is number `output` of them; `name` is that
-    of the first."""
+    that contain all rows that their rules derive. The relation of the node is number `output` of them; `name` is the
+    name of the first.
+    """
 
     inputs: tuple[Node, ...]
     relations: tuple[pa.Schema, ...]
@@ -168,9 +172,10 @@ class SetOperation:
 
 @dataclass(frozen=True)
 class GroupBy:
-    """One row for each group: its key columns, then the aggregates. Without keys there is always exactly one row.
+    """One row for each group: its key columns, then the aggregates. Without keys, there is always exactly one row.
 
-    `bound` names a key column that bounds the group in time: from the instant in it on, the group does not change.
+    `bound` names a key column that bounds the group in time: from the instant in this column on, the group does not
+    change.
     """
 
     input: Node
@@ -181,10 +186,11 @@ class GroupBy:
 
 @dataclass(frozen=True)
 class TopK:
-    """The rows of each partition whose rank by `order` is in (offset, offset + limit]; None means no limit.
+    """The rows of each partition whose rank by `order` is in (offset, offset + limit]. If `limit` is None, all ranks
+    above `offset` are included.
 
-    `method` determines how ties rank. `rank` names an additional column with the rank. Row numbers break ties by (time,
-    order of arrival), the older row first.
+    `method` determines the ranks of equal rows. `rank` names an additional column with the rank. With `row_number`, the
+    older of two equal rows comes first, by instant, then by order of arrival.
     """
 
     input: Node
@@ -206,8 +212,9 @@ class WindowFunctions:
 
 @dataclass(frozen=True)
 class Unnest:
-    """One row for each element of the array in `column`, with the element in the additional column `output`. Rows with
-    an empty array are dropped; with `outer` they are kept, with NULL."""
+    """One row for each element of the array in `column`, with the element in the additional column `output`. A row with
+    an empty array is dropped or, if `outer`, kept with NULL.
+    """
 
     input: Node
     column: str
@@ -217,8 +224,9 @@ class Unnest:
 
 @dataclass(frozen=True)
 class Sample:
-    """CQL's `Sample(p)`: a percentage of the rows. A row is chosen by the record that it comes from, or by its `keys`.
-    Nested samples have different `number`s, which makes them independent."""
+    """CQL's `Sample(p)`: a percentage of the rows. A row is chosen by the hash of its record's position, or of its
+    `keys`. Nested samples have different `number`s, which makes them independent.
+    """
 
     input: Node
     percent: float
@@ -229,8 +237,9 @@ class Sample:
 @dataclass(frozen=True)
 class Shed:
     """Load shedding: the rows that `query` keeps, each with its `__share`, the number of rows that it represents. The
-    error is estimated from `keys` and `values`. If `where` is given, only rows whose column `where` is TRUE may be
-    dropped."""
+    error of the results is estimated from the columns `keys` and `values`. If `where` is given, only rows whose column
+    `where` is TRUE may be dropped.
+    """
 
     input: Node
     query: str
@@ -249,8 +258,9 @@ class Apply:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own, or forever if that is
-    None."""
+    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own; if `length` is None,
+    forever.
+    """
 
     input: Node
     length: int | None
@@ -301,9 +311,9 @@ class NowFilter:
 
 @dataclass(frozen=True)
 class Sync:
-    """ℜ[Sync](S): the relation of `input` at the last synchronisation point; empty before the first one.
+    """ℜ[Sync](S): the relation of `input` at the last synchronisation point; empty before the first point.
 
-    `points` are periodic, or the insertions of a relation."""
+    `points` are periodic, or the instants at which rows enter a relation."""
 
     input: Node
     points: Periodic | Node
@@ -311,8 +321,9 @@ class Sync:
 
 @dataclass(frozen=True)
 class ToStream:
-    """CQL's Istream (rows that enter), Dstream (rows that leave) or Rstream (the whole relation at each instant or
-    synchronisation point) as an append-only stream. Only Rstream has `points`."""
+    """CQL's Istream (rows that enter the relation), Dstream (rows that leave it) or Rstream (all its rows at each
+    instant, or at each of `points`), as an append-only stream.
+    """
 
     input: Node
     kind: Literal["istream", "dstream", "rstream"]
@@ -323,10 +334,10 @@ class ToStream:
 class AsofJoin:
     """Each row of `left` with its nearest partner in `right`.
 
-    A partner has equal columns in `on` and satisfies `left_time comparison right_time`. Of several, the one with the
-    nearest `right_time` is taken; of those, the least by all columns of `right` from left to right, NULLs last. `outer`
-    keeps the rows of `left` without a partner, padded with NULLs. Column names are disjoint; the two columns of a pair
-    in `on` have the same type, and so do the two times.
+    A partner has equal columns in `on` and satisfies `left_time comparison right_time`. Of several partners, the one
+    with the nearest `right_time` is taken. If several are equally near, it is the least of them by all columns of
+    `right` from left to right, NULLs last. `outer` keeps the rows of `left` without a partner, padded with NULLs.
+    Column names are disjoint; the two columns of a pair in `on` have the same type, and so do the two times.
     """
 
     left: Node
@@ -340,7 +351,9 @@ class AsofJoin:
 
 @dataclass(frozen=True)
 class Final:
-    """EMIT FINAL: each row of `input` once it is final, `after` instants past the instant in its column `bound`."""
+    """EMIT FINAL: each row of `input` once it is final, that is, `after` instants after the instant in its column
+    `bound`.
+    """
 
     input: Node
     bound: str
@@ -349,11 +362,11 @@ class Final:
 
 @dataclass(frozen=True)
 class Members:
-    """The selections of all members of a family, which are queries whose plans differ only in constants.
+    """The filters of all members of a family, that is, of queries whose plans differ only in constants.
 
     Each row occurs once for every member whose constants, substituted for `parameters`, make the predicate TRUE; the
-    column `__member` has the member. With `known` the input already has that column. The members are not part of the
-    plan's identity, because queries join and leave the family while the plan runs.
+    column `__member` has the member. If `known`, the input already has this column. The `roster` of members is not part
+    of the plan's identity, because queries join and leave the family while the plan runs.
     """
 
     input: Node

@@ -1,4 +1,4 @@
-"""The objects of a catalog: frozen documents from which plans are derived and which tell executors what to run."""
+"""The objects of a catalog, as frozen documents. Executors derive from them what to run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ DEFAULT_DEADLINE_MS = 5_000
 
 #: Offsets by source id and partition.
 FirstOffsets = dict[str, dict[int, int]]
-#: For each tree of inner joins of a plan, from the top: the numbers of its inputs, in the order of joining.
+#: For each tree of inner joins of a plan, from the top: the numbers of its inputs in the order in which they are
+#: joined.
 JoinOrders = tuple[tuple[int, ...], ...]
 
 
@@ -39,11 +40,10 @@ class Constraint(msgspec.Struct, frozen=True):
     """A promise about the records of a source.
 
     "ordered": within each partition, a value of `column` is at most `k` below the greatest value before it. `k` is in
-    ms for times, else in the column's own unit. With None nothing is promised, but the largest such difference is
-    measured.
-    "clustered": records with the same value are at most `k` instants apart.
-    "references": for each record there is a record in the source `other` whose column `theirs` has the same value, at
-    most `k` instants earlier.
+    ms for times, otherwise in the unit of the column. If it is None, nothing is promised, but the largest such
+    difference is measured. "clustered": records with the same value are at most `k` instants apart. "references": each
+    record references a record of the source `other`, which is at most `k` instants earlier and has the same value in
+    its column `theirs`.
     """
 
     column: str
@@ -66,8 +66,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
     `timestamp` names the column that holds the instant. None means the `dsms-ts` header or, without it, the record's
     own timestamp (ms).
-    `tagged` is where the operation is: "header" (`dsms-op`), the name of a column, or "none".
-    `idle_ms` is how long a silent partition holds back the frontier; None means forever.
+    `tagged` says where the operation of a record is: in "header" (`dsms-op`), in the column of this name, or "none".
+    `idle_ms` is the time for which a partition without records holds back the frontier; None means forever.
     """
 
     name: str
@@ -77,18 +77,19 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     topic: str
     format: Format = "json"
     timestamp: str | None = None
-    #: Whether instants are raised to the greatest one of their partition so far, so that no record is late.
+    #: Whether an instant below the greatest one of its partition is raised to that one; then no record is late.
     latent: bool = False
-    #: The column that holds the instant of arrival (ESL's internal timestamps); records do not carry it.
+    #: The column with the instant of arrival (ESL's internal timestamps), which records do not contain.
     arrival: str | None = None
-    #: The source whose late records are the records of this one; its topic holds that source's dead letters.
+    #: The source whose late records are the records of this one. The topic is then that of the other source's dead
+    #: letters.
     late_of: str | None = None
     #: The type of the timestamp column if that is not a declared column, and so not part of the row.
     timestamp_type: str = "BIGINT"
     tagged: str = "header"
     slack: int = 0
     idle_ms: int | None = DEFAULT_IDLE_MS
-    #: By how many ms an instant may be ahead of its record's own timestamp; None: no limit.
+    #: The most ms by which an instant may be ahead of its record's own timestamp; None: no limit.
     ahead_ms: int | None = None
     registry: str | None = None
     partitions: int = 1
@@ -96,21 +97,25 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     start: dict[int, int] = {}
     #: Kafka's id of the topic when the source was registered; None: not known. A re-created topic has a different id.
     topic_id: str | None = None
-    #: For the log of a table: the cluster whose mark each record must have; None: records without a mark are valid.
+    #: For the log of a table: the cluster that each record must name as its writer; None: records need not name a
+    #: writer.
     marked_by: str | None = None
     #: The partitions that were added to the topic later, each with the instant that its frontier starts at.
     joined: dict[int, int] = {}
-    #: The version of the catalog since which reading is suspended, because partitions are being added; None: it is not.
+    #: The version of the catalog since which reading is suspended because partitions are being added; None: not
+    #: suspended.
     held: int | None = None
-    #: The offsets named by SKIP RECORD, by partition: their records become dead letters, whatever they contain.
+    #: The offsets named by SKIP RECORD, by partition. Their records become dead letters, with any content.
     skipped: dict[int, tuple[int, ...]] = {}
-    #: The version of the catalog since which reading is suspended, because a record is being skipped; None: it is not.
+    #: The version of the catalog since which reading is suspended because a record is being skipped; None: not
+    #: suspended.
     skipping: int | None = None
     #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
-    #: Orders records of the same instant across sources; unique in a catalog.
+    #: Its number, unique in the catalog, by which records of several sources with the same instant are ordered.
     number: int = 0
-    #: The fragment that writes its dead letters; if several do, `homes`, each for some of the partitions.
+    #: The fragment that writes its dead letters. If several fragments do, each for some partitions, they are in
+    #: `homes`.
     home: str = "0"
     homes: tuple[str, ...] = ()
     #: Promises about its records; records that break one are refused.
@@ -120,7 +125,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: In plans only: the partitions that a part of a query reads; None: all.
     only: tuple[int, ...] | None = None
 
-    #: Fields that did not exist when stored fingerprints were made: they are left out while they are None.
+    #: Fields that are newer than stored fingerprints; fingerprints leave them out while they are None.
     added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
 
     @property
@@ -149,7 +154,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
     @property
     def ordered(self) -> tuple[Constraint, ...]:
-        """The promises on the order within a partition, which each partition can check by itself."""
+        """The promises about the order within a partition, which can be checked for each partition on its own."""
         return tuple(constraint for constraint in self.constraints if constraint.kind == "ordered")
 
     @property
@@ -166,8 +171,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 def _arrow(text: str) -> pa.DataType:
-    """The type of a column. Resolves simple names without the SQL parser, which most processes that run plans never
-    load."""
+    """The type of a column. Simple names need no SQL parser, which most processes that run plans never load."""
     if (simple := simple_type(text)) is not None:
         return simple
     from dsms.model.types import parse_type
@@ -192,8 +196,9 @@ ROW_NUMBER = "_row"
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
-    """A keyed relation, stored as the changelog `source`. INSERT, UPDATE, DELETE and loads change it, or only a
-    continuous INSERT."""
+    """A keyed relation, stored as the changelog `source`. INSERT, UPDATE, DELETE and loads change it, or one continuous
+    INSERT fills it.
+    """
 
     name: str
     id: str
@@ -204,7 +209,8 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
     filled_by: str | None = None
     #: The text of each default, by column, for rows without a value for the column.
     defaults: dict[str, str] = {}
-    #: The text of each CHECK condition, by its name: TRUE or NULL for every row that a statement writes.
+    #: The text of each CHECK condition, by its name. A condition must be TRUE or NULL for every row that a statement
+    #: writes.
     checks: dict[str, str] = {}
 
     @property
@@ -356,7 +362,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
 
 
 class Former(msgspec.Struct, frozen=True):
-    """An earlier version of a query: its id, its text, and all objects that it read, as they were then."""
+    """An earlier version of a query: its id, its text, and all objects that it read, in their state at that time."""
 
     id: str
     select: str
@@ -388,7 +394,7 @@ class AggregatePart(msgspec.Struct, frozen=True):
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):
-    """A user-defined aggregate. Its name ends with `()`, as in `avg()`, so that a relation may have the same name.
+    """A user-defined aggregate. Its name ends with `()`, as in `avg()`, because a relation may have the same name.
 
     A base definition and a WINDOW definition are parts of the same aggregate. The last part of each kind is the current
     one. Earlier parts are kept while a query older than the current one uses the aggregate.
@@ -448,6 +454,7 @@ def kind_of(item: Object) -> str:
 
 
 def shown_sql(item: Object) -> str:
-    """The statement that created the object, as it was written, except for passwords: dsms versions without references
-    to secrets stored the password of a source's schema registry in it."""
+    """The statement that created the object, without passwords: old versions of dsms, which had no references to
+    secrets, stored the password of a source's schema registry in it.
+    """
     return masked_urls(item.sql) if isinstance(item, Source | Stream) else item.sql

@@ -1,4 +1,4 @@
-"""What a token permits within its role, for tokens of the token file and of OIDC issuers alike."""
+"""The permissions of a token within its role, for tokens of the token file and of OIDC issuers alike."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dsms.model.principal import AccessRules, TokenLimits
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which objects and topics a token gives access to, as patterns (see `AccessRules`), and its limits. If any pattern
-    is given, the omitted ones allow nothing; if none is given, the token gives access to everything."""
+    """The objects and topics to which a token gives access, as patterns (see `AccessRules`), and its limits. If any
+    patterns are given, omitted ones allow nothing. Without patterns, the token gives access to everything.
+    """
 
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
@@ -23,7 +24,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def rules(self) -> AccessRules | None:
-        """The objects and topics that it gives access to; None for all.
+        """The objects and topics to which it gives access; None for all.
 
         >>> Permission().rules is None, Permission(read=("a.*",)).rules.write("a.b")
         (True, False)

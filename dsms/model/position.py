@@ -6,8 +6,8 @@ from operators.core.errors import SqlError
 
 
 def position_of(node: exp.Expr) -> tuple[int, int]:
-    """Returns line and column, from 1, of the first word of the node whose location is known. If there is none, the
-    nodes above it are tried; (1, 1) as the last resort.
+    """Line and column, from 1, of the first word of the node whose location is known. If no word has a location, the
+    nodes above are tried; (1, 1) is the last resort.
 
     >>> import sqlglot
     >>> position_of(sqlglot.parse_one("SELECT 1 +\\n  total").find(exp.Column))
@@ -22,13 +22,13 @@ def position_of(node: exp.Expr) -> tuple[int, int]:
 
 
 def error_at(node: exp.Expr, message: str, *, hint: str = "") -> SqlError:
-    """Returns the error that points at the node."""
+    """The error that points at the node."""
     line, column = position_of(node)
     return SqlError(message, line=line, column=column, hint=hint)
 
 
 def not_supported(node: exp.Expr, construct: str, hint: str = "") -> SqlError:
-    """Returns the error for a construct, at the node, that is not supported."""
+    """The error for an unsupported construct at the node."""
     return error_at(node, f"{construct} is not supported here", hint=hint)
 
 

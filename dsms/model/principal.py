@@ -35,20 +35,20 @@ class NamePatterns:
                 raise ConfigError(f'"{pattern}" is not a pattern of names', hint=hint)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._whole or name.startswith(self._beginnings)
+        return name in self._names or name.startswith(self._prefixes)
 
     @cached_property
-    def _whole(self) -> frozenset[str]:
+    def _names(self) -> frozenset[str]:
         return frozenset(pattern for pattern in self.patterns if not pattern.endswith("*"))
 
     @cached_property
-    def _beginnings(self) -> tuple[str, ...]:
+    def _prefixes(self) -> tuple[str, ...]:
         return tuple(pattern[:-1] for pattern in self.patterns if pattern.endswith("*"))
 
 
 @dataclass(frozen=True)
 class AccessRules:
-    """The objects and topics that a token gives access to. Permission to write includes permission to read. Access to
+    """The objects and topics to which a token gives access. Permission to write includes permission to read. Access to
     names that match no pattern is denied. Names of objects are case-insensitive, names of topics are not.
 
     >>> rules = AccessRules.of(read=["Orders"], write=["ann_*"])
@@ -89,8 +89,7 @@ class AccessRules:
         return topic in self.readable_topics or self.write_topic(topic)
 
     def write_topic(self, topic: str) -> bool:
-        """Whether records may be written to the topic: by publishing, as rows of a table or as results of new
-        queries."""
+        """Whether the topic may be written by publishing records, or become that of a new table or query."""
         return topic in self.writable_topics
 
 
@@ -129,7 +128,7 @@ class Principal:
         return self.rules is None or self.rules.read(name)
 
     def check_read(self, name: str) -> None:
-        """Raises Forbidden unless it may read the object; whether the object exists makes no difference."""
+        """Raises Forbidden unless it may read the object. The error is the same if the object does not exist."""
         if not self.may_read(name):
             raise self._forbidden("read", f'"{name}"')
 
@@ -163,7 +162,7 @@ class Principal:
 
 @dataclass(frozen=True)
 class Caller:
-    """The author of one call, and the call's id in the log and the audit log."""
+    """The principal of one call, and the call's id in the log and the audit log."""
 
     principal: Principal
     request_id: str = ""

@@ -1,4 +1,4 @@
-"""Properties of a plan's relation that hold at every instant: its key, whether it is append-only, its sources."""
+"""Properties of a plan that hold at every instant: the key of its relation, whether it is append-only, its sources."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def walk(node: logical.Node) -> Iterator[logical.Node]:
 
 
 def synchronised(node: logical.Node) -> bool:
-    """Whether a plan contains a Sync node, so that many of its rows change at the same instant."""
+    """Whether a plan contains a Sync node. Then many of its rows change at the same instant."""
     return any(isinstance(below, logical.Sync) for below in walk(node))
 
 
@@ -106,7 +106,7 @@ def _(node: logical.GroupBy) -> tuple[str, ...]:
 
 @_keys.register
 def _(node: logical.RowWindow) -> tuple[str, ...]:
-    """The columns of the partition, if one row of each is kept."""
+    """The columns of the partition, if one row of each partition is kept."""
     return node.partition if node.rows == 1 else ()
 
 

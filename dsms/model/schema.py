@@ -17,7 +17,7 @@ from operators.streams.stamp import RECORD
 from operators.streams.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
-#: Nodes that do not change which columns of their input are visible.
+#: Nodes whose visible columns are those of their input.
 _PLAIN = (
     logical.Filter,
     logical.Sample,

@@ -1,4 +1,4 @@
-"""Sizes in bytes as text: read from options, and written for people."""
+"""Parses sizes in bytes from options, and formats them for people."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from operators.core.errors import UserError
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 
-#: The largest size accepted, more than any memory has, and the longest number.
+#: The largest size that is accepted, which no memory has, and the most characters of its number.
 _MOST, _DIGITS = 2**60, 20
 
 
 def written_bytes(size: float) -> str:
-    """Bytes in the unit that gives up to three digits before the point.
+    """Formats a size with three significant digits, in the largest unit that gives at least 1.
 
     >>> written_bytes(12_345_678), written_bytes(900)
     ('12.3 MB', '900 bytes')

@@ -16,10 +16,10 @@ Row = tuple[object, ...]
 class StatementResult:
     """The result of one statement.
 
-    `statement` is its kind in capitals, `message` one line for people. SHOW, DESCRIBE, EXPLAIN and the one-time SELECT
-    fill `columns` and `rows`. `notices` describe the defaults and decisions that were applied. `name` is that of the
-    created object; it is generated for an anonymous query. `types` are the column types of a one-time SELECT, as DuckDB
-    names them.
+    `statement` is the kind of statement in capitals, `message` one line for people. SHOW, DESCRIBE, EXPLAIN and the
+    one-time SELECT fill `columns` and `rows`. `notices` describe the defaults and decisions that were applied. `name`
+    is the name of the created object, which is generated for an anonymous query. `types` are the column types of a
+    one-time SELECT in DuckDB's names.
 
     >>> StatementResult("CREATE STREAM", 'stream "s" created', name="s").rows
     ()
@@ -34,7 +34,7 @@ class StatementResult:
     types: tuple[str, ...] = ()
 
     def documents(self) -> list[dict[str, object]]:
-        """The rows as dicts. A column whose name occurs before it gets a number, as DuckDB names those of subqueries.
+        """The rows as dicts. A column with the name of an earlier column gets a number, as in DuckDB's subqueries.
 
         >>> StatementResult("SELECT", "", ("k", "a", "k"), [(1, 2, 3)]).documents()
         [{'k': 1, 'a': 2, 'k_1': 3}]
@@ -44,7 +44,7 @@ class StatementResult:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """The names, of which a repeated one gets the first number that makes it differ from all others.
+    """Makes names distinct: a repeated name gets the first number with which it differs from all others.
 
     >>> distinct_names(["k", "k_1", "k", "k"])
     ['k', 'k_1', 'k_2', 'k_3']

@@ -91,9 +91,10 @@ class CreateStream(Statement):
 @dataclass(frozen=True, slots=True)
 class DeclareStream(Statement):
     """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`:
-    declares a source together with its append-only stream (PIPES, ESL). `function` is the one that SOURCE names. With
-    ORDERED BY the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of the stream.
-    `late` names the stream of late records."""
+    declares a source together with its append-only stream (PIPES, ESL). `function` is the function that SOURCE names.
+    With ORDERED BY, the timestamp column is not a column of the stream (`hidden`); with ESL's ORDER BY, it is. `late`
+    names the stream of late records.
+    """
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -149,8 +150,9 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT …]`; without columns: all, in order. `rows` is
-    the parsed VALUES or SELECT."""
+    """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT …]`. Without `columns`, the rows have all
+    columns, in order. `rows` is the parsed VALUES or SELECT.
+    """
 
     table: Name
     columns: tuple[Name, ...]
@@ -191,16 +193,17 @@ class Delete(Statement):
 
 @dataclass(frozen=True)
 class MergeBranch:
-    """`WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN …`: an action, and the `rows` that it applies to: pairs of a
-    row of the table and a row of the source ("both"), rows of the source without a partner in the table ("source"), or
-    rows of the table without a partner in the source ("table")."""
+    """`WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN …`: an action, and the `rows` to which it applies: pairs of
+    a row of the table and a row of the source ("both"), rows of the source without a partner in the table ("source"),
+    or rows of the table without a partner in the source ("table").
+    """
 
     rows: Literal["both", "source", "table"]
     condition: exp.Expr | None
     action: Literal["update", "delete", "insert", "nothing"]
     #: The assignments of UPDATE.
     changes: tuple[tuple[Name, exp.Expr], ...] = ()
-    #: The columns and values of INSERT; without columns: values for all.
+    #: The columns and values of INSERT; without columns, the values are for all columns, in order.
     columns: tuple[Name, ...] = ()
     values: tuple[exp.Expr, ...] = ()
 
@@ -259,8 +262,8 @@ class Replay(Statement):
 class ContinuousQuery(Statement):
     """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
 
-    `output` None means CQL's default: Istream if the result is monotonic. Istream(…) in the text is part of `select`
-    (see `nodes.StreamOf`), and `output` repeats it.
+    If `output` is None, CQL's default applies: Istream for an append-only result. If the text has Istream(…), it is
+    part of `select` (see `nodes.StreamOf`) and also in `output`.
     """
 
     kind: Literal["view", "query"]
@@ -316,8 +319,9 @@ class ReplaceQuery(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`COUNT(alias.column)`: how often a tuple's value of the column occurs; with `by_amount`, that number times the
-    value: `COUNT(alias.column) * alias.column`."""
+    """`COUNT(alias.column)`: how often a tuple's value of the column occurs. If `by_amount`, this number times the
+    value: `COUNT(alias.column) * alias.column`.
+    """
 
     alias: str | None
     column: str
@@ -330,9 +334,10 @@ class Preference:
     """The last clause of a one-time SELECT (promising tuples, figure 3b): `WITH PREFERENCE [ASC | DESC | WEIGHTED]
     estimate, … [FADE FACTOR fade] [WINDOW length] [BUDGET time]`.
 
-    DESC: tuples whose values occur often come first; ASC: those whose values are rare; WEIGHTED: a representative part.
-    `fade` multiplies the priority once for each coarser granularity, that is, for older parts of the summary. The
-    SELECT visits the last `window` instants (None: all), for at most `budget_s` seconds (None: no limit).
+    With DESC, tuples whose values occur often come first; with ASC, those whose values are rare; with WEIGHTED, a
+    representative part of the tuples. `fade` multiplies the priority once for each coarser granularity, that is, for
+    older parts of the summary. The SELECT visits the last `window` instants (None: all), for at most `budget_s` seconds
+    (None: no limit).
     """
 
     direction: Direction
@@ -350,5 +355,5 @@ class Select(Statement):
     sql: str
     #: The label of the statement, which names the query if the SELECT turns out to be continuous.
     name: Name | None = None
-    #: Which part of its input it visits first.
+    #: The clause that says which part of its input it visits first.
     preference: Preference | None = None

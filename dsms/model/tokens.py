@@ -1,4 +1,4 @@
-"""API tokens: their creation, and the token file, which holds hashes that cannot be used for access."""
+"""Creates API tokens, and reads the token file, which contains only their hashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX, _BYTES = "dsms_", 32
 
 
 class Token(Permission, frozen=True):
-    """A token as stored: its owner, its role, the hash of its text, and its permissions."""
+    """A stored token: its owner, its role, the hash of its text, and its permissions."""
 
     name: str
     role: Role
@@ -40,7 +40,7 @@ def new_token(name: str, role: Role, **fields: Any) -> tuple[str, Token]:
 
 
 def entry(token: Token) -> str:
-    """The token as a table of the token file.
+    """The text of the token's table in the token file.
 
     >>> print(entry(Token("ann", "reader", "00", read=("orders*",))))
     [[token]]
@@ -55,8 +55,9 @@ def entry(token: Token) -> str:
 
 
 def tokens_of(file: Path) -> tuple[Token, ...]:
-    """The tokens of a TOML file with tables `[[token]]`. Raises ConfigError if the file cannot be read or has any other
-    content."""
+    """The tokens of a TOML file with tables `[[token]]`. Raises ConfigError if the file cannot be read or has other
+    content.
+    """
     try:
         content = tomllib.loads(file.read_text("utf-8"))
         if others := content.keys() - {"token"}:

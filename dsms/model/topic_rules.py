@@ -1,7 +1,7 @@
-"""Which topics statements may name. Kafka's rules for topic names are checked before anything is created.
+"""Checks which topics statements may name. Kafka's rules for topic names are checked before anything is created.
 
-Reserved are the internal topics of any cluster (`_dsms.…`), Kafka's own (`__…`), topics of dead letters, and the result
-topics of queries and logs of tables, which only the system writes.
+Only the system writes reserved topics: the internal topics of any cluster (`_dsms.…`), Kafka's own (`__…`), topics of
+dead letters, result topics of queries, and logs of tables.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ can open it for reading with DSMS_OPEN_TOPICS
     opened: tuple[str, ...] = ()
 
     def check_source(self, topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
-        """Raises UserError for a topic that no source may read. The message names no object that the caller may not
-        read."""
+        """Raises UserError if no source may read the topic. The message names only objects that the caller may read."""
         check_topic(topic)
         reason = _internal(topic) or _owned(topic, catalog, may_read)
         if reason and not any(fnmatchcase(topic, pattern) for pattern in self.opened):
             raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPENING)
 
     def check_subject(self, subject: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
-        """Raises UserError for a schema registry subject that is reserved to the system, or that is too long. The
-        message names no object that the caller may not read."""
+        """Raises UserError if a subject of the schema registry is reserved or too long. The message names only objects
+        that the caller may read.
+        """
         end = next((end for end in _SUBJECT_ENDS if subject.endswith(end)), "")
         topic = subject.removesuffix(end)
         if len(topic) > _LONGEST_TOPIC:
@@ -67,7 +67,7 @@ can open it for reading with DSMS_OPEN_TOPICS
 
 
 def check_topic(topic: str) -> None:
-    """Raises UserError for a name that Kafka does not accept.
+    """Raises UserError if Kafka does not accept the name.
 
     >>> check_topic("rooms/1")
     Traceback (most recent call last):
@@ -83,8 +83,9 @@ at most 249 of them
 
 
 def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
-    """Raises UserError for a topic that no new query or table may write: it is reserved or belongs to an object. The
-    message names no object that the caller may not read."""
+    """Raises UserError if no new query or table may write the topic, because it is reserved or belongs to an object.
+    The message names only objects that the caller may read.
+    """
     check_topic(topic)
     if reason := _internal(topic):
         raise UserError(f'topic "{topic}" is reserved: it {reason}', hint="choose another topic")
@@ -96,8 +97,8 @@ def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) 
 
 
 def check_published(topic: str, catalog: Catalog, principal: Principal, *, forced: bool = False) -> None:
-    """Raises UserError for a topic that only the system writes, and Forbidden for one that the caller may not write. An
-    administrator may force records into a topic of the system, to repair it.
+    """Raises UserError if only the system writes the topic, and Forbidden if the caller may not write it. With
+    `forced`, an administrator may write to a topic of the system, to repair it.
 
     >>> ann = Principal("ann", "writer")
     >>> check_published("readings", Catalog(), ann)
@@ -121,7 +122,7 @@ system writes it; publish to the topic of a source
 
 
 def check_name(name: Name) -> None:
-    """Raises SqlError for a name of an object that is too long."""
+    """Raises SqlError if the name of an object is too long."""
     if len(name.text) > LONGEST_NAME:
         raise name.place.error(
             f'the name "{_shortened(name.text)}" has {len(name.text)} characters',
@@ -130,14 +131,14 @@ def check_name(name: Name) -> None:
 
 
 def _internal(topic: str) -> str:
-    """Why a topic is reserved by its name, as a verb phrase; empty if it is not."""
+    """Why the name of a topic is reserved, as a verb phrase; "" if it is not reserved."""
     if topic.startswith(_INTERNAL):
         return "is an internal topic"
     return "holds dead letters" if _DEAD_LETTERS.fullmatch(topic) else ""
 
 
 def _owned(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> str:
-    """Which object's results or dead letters a topic holds, as a verb phrase; empty if none."""
+    """To which object a topic belongs, or whose dead letters it holds, as a verb phrase; "" if it is free."""
     for item in catalog.objects.values():
         if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):
             return f"belongs to {_named(item, may_read)}"

@@ -14,12 +14,12 @@ from operators.expressions.types import BY_NAME, TYPES
 
 _T = exp.DType
 
-#: The names of the types for hints; DECIMAL, which has parameters, is listed with the other numbers.
+#: The names of the types for hints. DECIMAL, which has parameters, comes after DOUBLE.
 _SCALARS = (f"{type_.name}, DECIMAL(p, s)" if type_.name == "DOUBLE" else type_.name for type_ in TYPES)
 NAMES = f"{', '.join(_SCALARS)}, T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
 
 _NULLABLE = re.compile(r"\s+(NOT\s+)?NULL$", re.IGNORECASE)
-#: Hints for types of other systems: what to use instead.
+#: For types of other systems, a hint with a replacement.
 _INSTEAD = {
     **dict.fromkeys(
         ("SERIAL", "BIGSERIAL", "SMALLSERIAL"),
@@ -36,7 +36,7 @@ _INSTEAD = {
 
 
 def parse_type(source: exp.Expr | str) -> pa.DataType:
-    """Returns the Arrow type of a SQL type, parsed or as text. Raises SqlError for an unknown one.
+    """The Arrow type of a SQL type, which is parsed or text. Raises SqlError if the type is unknown.
 
     >>> parse_type("DECIMAL(9, 2)[]")
     ListType(list<item: decimal128(9, 2)>)
@@ -60,7 +60,7 @@ def _written(text: str) -> pa.DataType:
 
 
 def type_sql(type_: pa.DataType) -> str:
-    """Returns the SQL spelling of an Arrow type; `parse_type` reads it back.
+    """The SQL name of an Arrow type; `parse_type` is the inverse.
 
     >>> type_sql(pa.struct([("a", pa.int32())]))
     'STRUCT(a INTEGER)'

@@ -1,1 +1,1 @@
-"""Which executor runs which fragment, and how many executors there should be. All decisions are pure functions."""
+"""Decides which executor runs which fragment, and how many executors are needed. All decisions are pure functions."""

@@ -1,4 +1,4 @@
-"""Decides, as a pure function, how many executors there should be, by how far queries are behind."""
+"""Decides, as a pure function, how many executors are needed, by whether queries fall behind."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-#: A number of executors is tried again once the arrival rate is at most this part of that at which it was too small.
+#: A number of executors at which queries fell behind is tried again once the arrival rate is at most this part of the
+#: rate then.
 _LESS = 0.7
-#: How long a query that falls behind may seem to catch up. How long a rate at which queries fell behind is remembered.
+#: The time for which a query that falls behind may seem to catch up; and for which a rate at which queries fell behind
+#: is remembered.
 _MOMENT_S, _DAY_S = 10.0, 86_400.0
 
 
@@ -25,9 +27,12 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ExecutorLoad:
-    """The load at one moment: how many executors are requested and ready, how many fragments they run, the
-    pace of the queries, how many records arrive for all queries a second, and the queries. The pace is "behind" if a
-    query falls behind, "caught up" if all have read their sources to the end, and "catching up" otherwise."""
+    """The load at one moment: the numbers of requested and ready executors, the number of fragments, the pace of the
+    queries, the records that arrive for all queries a second, and the queries.
+
+    The pace is "behind" if a query falls behind, "caught up" if all have read their sources to the end, and "catching
+    up" otherwise.
+    """
 
     requested: int
     ready: int
@@ -39,8 +44,9 @@ class ExecutorLoad:
 
 @dataclass(frozen=True)
 class History:
-    """The memory between two decisions: the pace, since when it has lasted (None: not yet) and when it was last seen;
-    and for each number of executors the least arrival rate at which these queries fell behind, with the time."""
+    """The memory between two decisions: the pace, since when it has lasted (None: unknown), and when it was last seen;
+    for each number of executors, the least arrival rate at which these queries fell behind, with the time.
+    """
 
     pace: str = ""
     since: float | None = None
@@ -54,10 +60,11 @@ class History:
 def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
     """The number of executors to request, and the new history.
 
-    If a query has fallen behind for `up_s`, the number doubles, since each increase costs the start time of an
-    executor; if the last change was a decrease by one, that is undone instead. If all queries have been caught up for
-    `down_s`, the number decreases by one, unless that number fell behind at nearly the present rate. It never exceeds
-    the number of fragments, the units that executors run, and does not grow while executors start or end.
+    If a query has fallen behind for `up_s`, the number doubles, because each increase costs the start time of an
+    executor. If the last change was a decrease by one, it is undone instead. If all queries have been caught up for
+    `down_s`, the number decreases by one, unless queries fell behind with the smaller number at nearly the present
+    rate. An increase never goes beyond the number of fragments, and the number does not grow while executors start or
+    end.
 
     >>> scaling, load = Scaling(1, 4, up_s=10, down_s=60), ExecutorLoad(1, 1, 8, "behind", arriving=900.0)
     >>> count, past = desired_count(load, scaling, History(), now=0.0)
@@ -85,7 +92,9 @@ def _of_these_queries(load: ExecutorLoad, past: History) -> History:
 
 
 def _seen(load: ExecutorLoad, past: History, now: float) -> History:
-    """The history after this moment. A query that catches up briefly, between two batches, still falls behind."""
+    """The history after this moment. A query that seems to catch up briefly, between two batches, still counts as
+    behind.
+    """
     if past.since is not None and past.pace == load.pace:
         return replace(past, last=now)
     if past.since is not None and (past.pace, load.pace) == ("behind", "catching up") and now - past.last <= _MOMENT_S:

@@ -13,7 +13,7 @@ from dsms.model.objects import JoinOrders
 from dsms.scheduling.tuning import Bounds
 from operators.core.decoding import Broken, Int64, Natural, decoded
 
-#: States of an executor: it cannot run fragments yet; has none to run; runs them; is trying to run them.
+#: States of an executor: it cannot run fragments yet; it has no fragments; it runs its fragments; it tries to run them.
 STARTING: Final = "starting"
 IDLE: Final = "idle"
 RUNNING: Final = "running"
@@ -21,17 +21,19 @@ RECOVERING: Final = "recovering"
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The executor that owns a fragment. `lease` is a fencing token that grows with every change of owner, even if
-    Redis has lost the last token: it is the time of the change in milliseconds, or greater."""
+    """The executor that owns a fragment. `lease` is a fencing token that grows with every change of owner. It is at
+    least the time of the change in milliseconds, so it grows even if Redis has lost the last token.
+    """
 
     executor: str
     lease: Natural = 1
 
 
 class QueryStatus(msgspec.Struct, frozen=True):
-    """The status of a query: its frontier (None: none yet), the next offset by partition, why it failed, the fraction
-    of its input that it keeps (`stays`), how many rows were shed (`left_out`), and whether it is late because its bound
-    on the error allows no more shedding."""
+    """The status of a query: its frontier (None: not known yet), the next offset by partition, why it failed, the
+    fraction of its input that it keeps (`stays`), the number of shed rows (`left_out`), and whether it is late because
+    its bound on the error allows no more shedding.
+    """
 
     frontier: Int64 | None = None
     offsets: dict[str, Int64] = {}
@@ -43,7 +45,8 @@ class QueryStatus(msgspec.Struct, frozen=True):
     reached: dict[str, int] = {}
     #: What records of its sources wait for, such as an unknown schema; the query continues with the other partitions.
     waits: tuple[str, ...] = ()
-    #: The sizes of its windows as a fraction of their ranges (None: there are none), and whether they fit in memory.
+    #: The sizes of its windows as a fraction of their ranges (None: it has no such windows), and whether they fit in
+    #: memory.
     size: float | None = None
     fits: bool = True
     #: If the query is changing to another plan: whether that plan builds its state, has built it, or has failed.
@@ -70,7 +73,8 @@ class QueryStatus(msgspec.Struct, frozen=True):
 
 class CheckpointStatus(msgspec.Struct, frozen=True):
     """The checkpoints of a fragment: the newest one and when it was created (in seconds since 1970), the number of the
-    last request that was served, and why no checkpoint can be created at present."""
+    last served request, and why no checkpoint can be created at present.
+    """
 
     id: str = ""
     created: float = 0.0
@@ -119,15 +123,16 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     disk_bytes: int = 0
     #: The checkpoints of its fragments, if any are made.
     checkpoints: dict[str, CheckpointStatus] = {}
-    #: The alarms for invalid data that it has read; whether it marks its records in internal topics, and its results.
+    #: The alarms for invalid data that it has read; whether its records in internal topics, and its results, name it as
+    #: their writer.
     alarms: tuple[Alarm, ...] = ()
     marks: bool = False
     marks_results: bool = False
 
 
 def executor_status(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
-    """The status of an executor from those of its fragments: running if all are, at the plan version that all have
-    reached.
+    """The status of an executor, from those of its fragments. It is running if all fragments are; its plan version is
+    the one that all have reached.
 
     >>> executor_status({}).state
     'idle'
@@ -164,12 +169,12 @@ def assign(
     idle: Collection[str] = (),
 ) -> dict[str, Assignment]:
     """The new executor of each fragment. A fragment stays while its executor is alive; otherwise the live executor with
-    the fewest fragments takes it over. Executors that are starting are used only if there are no others: a restarted
-    one has lost its fragments.
+    the fewest fragments takes it over. Executors that are starting are used only if there are no others, because they
+    cannot run fragments yet.
 
     If an executor has at least two fragments with queries more than another, one of them moves; only one at a time,
-    since a moved fragment must recover. Otherwise, if an executor has at least two fragments more than another in all,
-    one of its `idle` fragments, which have no queries, moves.
+    because a moved fragment must recover. Otherwise, if an executor has at least two fragments more than another, one
+    of its `idle` fragments, which have no queries, moves.
 
     >>> alone = assign({}, {"a": ExecutorStatus()}, ["0", "1"], 900)
     >>> alone
@@ -192,7 +197,7 @@ def assign(
 def _loads(
     assigned: Mapping[str, Assignment], able: Collection[str], idle: Collection[str]
 ) -> dict[str, tuple[int, int]]:
-    """How many fragments with queries, and how many fragments in all, each executor has."""
+    """The number of fragments with queries, and the number of all fragments, of each executor."""
     names = [(assignment.executor, fragment in idle) for fragment, assignment in assigned.items()]
     with_queries, all_ = Counter(name for name, without in names if not without), Counter(name for name, _ in names)
     return {name: (with_queries[name], all_[name]) for name in able}
@@ -216,13 +221,13 @@ def _rebalanced(
 
 
 def read_assignments(body: bytes | None) -> dict[str, Assignment]:
-    """The assignments in a document; empty if there is no document. Raises Broken if it is invalid."""
+    """The assignments in a document; {} without a document. Raises Broken if the document is invalid."""
     assigned: dict[str, Assignment] = decoded(body, dict[str, Assignment]) if body else {}
     return assigned
 
 
 def read_statuses(bodies: Mapping[str, bytes], alarms: Alarms) -> dict[str, ExecutorStatus]:
-    """The statuses in the executors' signs of life, by name. An invalid one is left out, with an alarm."""
+    """The statuses in the heartbeats of executors, by name. An invalid one is left out and raises an alarm."""
     statuses: dict[str, ExecutorStatus] = {}
     for name, body in bodies.items():
         place = f"executor:{name}"

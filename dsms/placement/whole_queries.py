@@ -11,8 +11,9 @@ from dsms.planner.physical.parts.links import Share, is_link, query_of, share_of
 
 
 def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
-    """The statuses with whole queries in place of their parts: under the query's own id, at the executor of its first
-    shard (`share`). A query has no status if one of its shards runs nowhere."""
+    """The statuses, in which each whole query replaces its parts: under the query's own id, at the executor of its
+    first shard (`Share`). A query has no status if one of its shards does not run.
+    """
     parts: dict[str, dict[str, QueryStatus]] = {}
     homes: dict[str, dict[Share, str]] = {}
     for executor, status in statuses.items():
@@ -50,7 +51,9 @@ def _together(parts: Mapping[str, QueryStatus]) -> QueryStatus:
 
 
 def _greatest(reached: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The greatest instant that any part has passed in each source: partitions added to the source begin there."""
+    """The greatest instant that any part has passed in each source; partitions that are added to the source begin
+    there.
+    """
     greatest: dict[str, int] = {}
     for passed in reached:
         for source, at in passed.items():

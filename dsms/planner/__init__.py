@@ -1,6 +1,5 @@
-"""From a bound query to a running plan.
+"""Turns bound queries into running plans.
 
-A query passes first through `optimizer`, which rewrites its logical plan, finds views and families to
-share, and adds shedding; then through `physical`, which chooses operators and joins by cost, compiles lanes, and
-puts them together as the plan of a fragment.
+First, `optimizer` rewrites the logical plan of a query, finds views and families to share, and adds shedding. Then
+`physical` chooses operators and join orders by cost, compiles lanes, and combines them in the plan of a fragment.
 """

@@ -1,1 +1,1 @@
-"""Which queue a fragment serves next and how much of it, by a policy. All decisions are pure functions."""
+"""Decides by a policy which queue a fragment serves next, and how much of it. All decisions are pure functions."""

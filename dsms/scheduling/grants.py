@@ -30,9 +30,9 @@ def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -
     """The next grants in order, and the past after them if each takes as long as expected. Callers that measure the
     durations use `Past.after` instead.
 
-    Queues are served whole in the order of the policy, except that the last one is served as far as the budget allows:
-    the batch fills the budget unless there is less work. The output of these grants is ready for the next batch. Raises
-    InternalError unless the budget is positive.
+    Queues are served completely, in the order of the policy, until the budget is used up; the last one is served as far
+    as the budget allows. The output of these grants is ready for the next batch. Raises InternalError unless the budget
+    is positive.
 
     >>> from dsms.scheduling.policies import Fifo
     >>> from dsms.measurements.progress_chart import Operator

@@ -1,4 +1,4 @@
-"""Scheduling policies: pure functions that decide which queue is served first, given time, sizes and the past."""
+"""Scheduling policies are pure functions that decide from time, sizes and the past which queue is served first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsms.scheduling.ready import Key, Moment, Past, Ready
 
 
 class Policy(Protocol):
-    """An immutable value. `parse_policy` reads its text back."""
+    """A scheduling policy, as an immutable value. `parse_policy` is the inverse of `str`."""
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
         """All ready queues, in the order in which to serve them."""
@@ -22,7 +22,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """The queues in turn, in the order of their keys, starting after the last one that was served.
+    """Serves the queues in turn, in the order of their keys, starting after the last one that was served.
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
@@ -31,7 +31,7 @@ class RoundRobin:
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """Cyclically by key, starting after the last."""
+        """The queues by key, starting after the last one served and continuing with the first key."""
         last = past.last
         return sorted(ready, key=lambda queue: (last is not None and queue.key <= last, queue.key))
 
@@ -41,7 +41,7 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
-    """The oldest input goes through all operators first.
+    """Serves the oldest input first, through all operators.
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path = (Operator(1, 1), Operator(1, 1))
@@ -60,7 +60,7 @@ class Fifo:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """The operator first that frees the most memory a second, considered alone.
+    """Serves the operator first that frees the most memory a second by itself.
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
@@ -79,17 +79,17 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SteepestChain:
-    """Chain scheduling (Babcock et al., SIGMOD 2003): the steepest chain of the lower envelope first; among equal
+    """Chain scheduling (Babcock et al., SIGMOD 2003) serves the steepest chain of the lower envelope first; among equal
     chains, the oldest input.
 
     With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
     whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
     height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
 
-    With a bound on latency, queues that would exceed it are served first, by age. A queue would exceed it if it
-    finished too late when queues are served by age from the end of this batch on; a queue is as old as its head. So the
-    bound is kept whenever serving by age keeps it, if each batch is one input at one operator. With longer batches it
-    is kept to within the budget of one batch for each queue.
+    With a bound on latency, urgent queues are served first, by age. A queue is urgent if it would finish too late if
+    queues were served by age from the end of this batch on; a queue is as old as its head. So the bound is kept
+    whenever serving by age keeps it, if each batch is one input at one operator. With longer batches, it is exceeded by
+    at most the budget of one batch for each queue.
 
     The first operator of `a` frees little, but it leads to the second one, which frees much:
 
@@ -117,7 +117,8 @@ class SteepestChain:
 
 @dataclass(frozen=True, slots=True)
 class WeightedFair:
-    """The owner with the least service in proportion to its weight first; the queues of an owner by age.
+    """Serves the owner first that has received the least service in proportion to its weight; the queues of an owner by
+    age.
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
@@ -141,12 +142,12 @@ class WeightedFair:
 
 
 def by_age(queue: Ready) -> tuple[float, int, Key]:
-    """A sort key: the oldest queue first; of the same age, the one nearest to the end of its path."""
+    """A sort key: the oldest queue first; at equal age, the one nearest to the end of its path."""
     return queue.oldest_s, -queue.operator, queue.key
 
 
 def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
-    """How many of the queues, by age, must go first to keep the bound on latency."""
+    """The number of queues, by age, that must be served first to keep the bound on latency."""
     begin_s = moment.now_s + moment.budget_s
     ends = accumulate((queue.work_s for queue in aged), initial=begin_s)
     next(ends)

@@ -1,4 +1,4 @@
-"""The queues that a scheduler chooses from, and the history that it remembers."""
+"""The queues from which a scheduler chooses, and the history that it remembers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Key = tuple[str | int, ...]
 class Ready:
     """A queue with input that waits before an operator of a path.
 
-    `oldest_s` is the arrival time of the input that its head comes from. `owner` is what the work is done for: a query,
-    or all queries of a lane, whose weights are then summed.
+    `oldest_s` is the arrival time of the input from which its head was computed. `owner` is the query, or the queries
+    of a lane, for which the work is done; the weights of several queries are summed.
     """
 
     key: Key
@@ -61,7 +61,7 @@ class Past:
     last, and the service that each owner has received.
 
     Service is stored as a *tag* for each owner: seconds of service divided by weight. An owner that was idle starts at
-    the tag of the owner that was served last, without credit for the idle time. So only greater tags are stored.
+    the tag of the owner that was served last, so idle time gives no advantage. Therefore only greater tags are stored.
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> line = Ready(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)

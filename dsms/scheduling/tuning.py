@@ -18,8 +18,9 @@ _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The least and the most records of a batch, its target duration, the scheduling policy, and the most bytes of
-    state in Redis (None: no limit). A limit needs all workers on one host."""
+    """The least and greatest number of records of a batch, its target duration, the scheduling policy, and the most
+    bytes of state in Redis (None: no limit). A limit requires all workers to be on one host.
+    """
 
     min_batch_records: int
     max_batch_records: int
@@ -29,7 +30,7 @@ class Bounds(msgspec.Struct, frozen=True):
     one_host: bool = True
 
     def among(self, fragments: int) -> Bounds:
-        """The bounds for one of an executor's fragments, which divide its memory among them.
+        """The bounds for one of an executor's fragments, among which its memory is divided equally.
 
         >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
         450
@@ -106,7 +107,7 @@ def read_option(name: str, text: str) -> str | int | float:
 
 
 def read_tuning(body: bytes | None) -> Tuning:
-    """The stored settings; empty if there are none or they cannot be decoded.
+    """The stored settings; an empty Tuning if none are stored or they cannot be decoded.
 
     >>> read_tuning(b"?") == read_tuning(None) == Tuning()
     True

@@ -1,3 +1,3 @@
-"""Decides what to keep when the load or the state exceeds its bound: rates of shedding and sizes of windows.
+"""Decides rates of shedding when the load exceeds its bound, and sizes of windows when the state does.
 `dsms/planner/optimizer/shedding.py` decides where a plan may shed, `operators/streams/shed.py` drops the rows, and
 `dsms/runtime/shedding` measures a fragment and applies the decisions."""

@@ -1,4 +1,6 @@
-"""What a query's Shed operator saw: collects its rows, groups and values, and estimates the query's error from them."""
+"""Collects the rows, groups and values that a query's Shed operator has seen, and estimates the query's error from
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from dsms.measurements.work import HALF_LIFE_S
 from operators.streams.shed import Seen, Spread
 
-#: The two-sided 98 % quantile of the normal distribution: more than the promised 95 %, because spreads are estimated
+#: The two-sided 98 % quantile of the normal distribution. It is above the promised 95 %, because spreads are estimated
 #: from samples, and windows differ.
 _QUANTILE = 2.33
 #: Groups with fewer decayed rows than this are forgotten.
@@ -77,18 +79,22 @@ class Observed:
         return sum(rows / span for rows, span in self.spans.values() if span) * window
 
     def spread(self, window: int | None) -> float:
-        """C: at rate p the square of the relative error of the worst result, at 98 % confidence, is C (1 - p) / p. The
-        worst result is usually that of the smallest group, or of the group whose values vary most."""
+        """The C in C (1 - p) / p, the square of the relative error of the worst result at rate p, at 98 % confidence.
+        The worst result is usually that of the smallest group, or of the group whose values vary most.
+        """
         rows = self.rows_in(window)
-        whole = sum(group.rows for group in self.groups.values())
-        if not rows or not whole:
+        recent_rows = sum(group.rows for group in self.groups.values())
+        if not rows or not recent_rows:
             return math.inf
-        return max(_QUANTILE**2 * _relative(group) / (rows * group.rows / whole) for group in self.groups.values())
+        return max(
+            _QUANTILE**2 * _relative(group) / (rows * group.rows / recent_rows) for group in self.groups.values()
+        )
 
 
 def _relative(group: Spread) -> float:
     """The largest n Σx² / (Σx)² of a group's values, where Σx² covers only the rows that may be shed. If all rows may
-    be shed it is at least 1, as for counts, since the whole group might be shed."""
+    be shed, it is at least 1, as for counts, because the whole group might be shed.
+    """
     if not group.part:
         return 0.0
     ratios = [group.rows * squares / (plain * plain) if plain else math.inf for plain, squares in group.sums]

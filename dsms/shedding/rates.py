@@ -1,9 +1,10 @@
-"""Decides which fraction of its input each query keeps, so that the largest weighted error is minimal under the load.
+"""Decides which fraction of its input each query keeps. Under the load, these rates minimise the largest weighted
+error.
 
-Follows "Load Shedding for Aggregation Queries over Data Streams" (Babcock, Datar, Motwani, ICDE 2004): if an aggregate
-keeps its input with probability p, the square of its relative error is C (1 - p) / p, where C depends on the number of
-rows and their spread. The largest weighted error is minimal when all weighted errors are equal, except for queries that
-have reached their bound on the error.
+The method is that of "Load Shedding for Aggregation Queries over Data Streams" (Babcock, Datar, Motwani, ICDE 2004). If
+an aggregate keeps its input with probability p, the square of its relative error is C (1 - p) / p, where C depends on
+the number of rows and their spread. The largest weighted error is minimal when all weighted errors are equal, except
+for queries that have reached their bound on the error.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Load:
-    """The load: how many records wait, how many arrive a second, and the seconds that each record costs (`base`) in
-    addition to the queries that may be shed."""
+    """The load: the number of waiting records, the number that arrive a second, and the seconds that each record costs
+    (`base`) besides the queries that may be shed.
+    """
 
     unread: float
     arrivals: float
@@ -71,8 +73,9 @@ class Load:
         return max(self.unread * cost + (self.arrivals * cost - 1) * horizon_s, 0.0)
 
     def budget(self, horizon_s: float) -> float:
-        """The seconds that a record may cost so that all waiting and arriving records are processed within
-        `horizon_s`."""
+        """The most seconds that a record may cost if all waiting and arriving records are to be processed within
+        `horizon_s`.
+        """
         return _USED * horizon_s / max(self.unread + self.arrivals * horizon_s, 1e-9)
 
 
@@ -85,8 +88,8 @@ class Decision:
 
 
 def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Decision:
-    """The rates from now on: all 1 if no query is about to miss its deadline. Once shedding has begun, it continues
-    until the lag is small.
+    """The rates from now on. All are 1 if no query is about to miss its deadline; but once shedding has begun, it
+    continues until the lag is small.
 
     >>> queries = [Demand("a", 0.01, 1e-4, 0.1), Demand("b", 0.01, 1e-4, 0.1, weight=4.0)]
     >>> decide(queries, Load(unread=0, arrivals=40)).rates
@@ -94,9 +97,9 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
     >>> decide(queries, Load(unread=1000, arrivals=100)).rates["a"] < decide(queries, Load(1000, 100)).rates["b"]
     True
     """
-    whole = load.base + sum(demand.cost for demand in demands)
+    full_cost = load.base + sum(demand.cost for demand in demands)
     patience = 0.25 if shedding else 0.5
-    if not demands or all(load.lag(whole, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
+    if not demands or all(load.lag(full_cost, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
         return Decision({demand.query: 1.0 for demand in demands})
     horizon = min(demand.deadline_s for demand in demands) / 2
     least = load.base + cost_per_record(demands, {demand.query: demand.least for demand in demands})
@@ -108,8 +111,9 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
 
 
 def fair_rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
-    """The rates that minimize the largest weighted error at a cost within the budget, or the least rates that the
-    queries allow if that is impossible."""
+    """The rates that minimise the largest weighted error at a cost within the budget; if no rates fit, the least rates
+    that the queries allow.
+    """
     if cost_per_record(demands, dict.fromkeys((demand.query for demand in demands), 1.0)) <= budget:
         return {demand.query: 1.0 for demand in demands}
     low, high = 0.0, max(demand.weight * demand.max_error for demand in demands)

@@ -1,4 +1,4 @@
-"""Decides, as a pure function, the sizes of windows with a range: the greatest that memory allows.
+"""Decides, as a pure function, the sizes of windows with a range: the greatest sizes that memory allows.
 
 Source: PIPES, Krämer's thesis, section 23.3.
 """
@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 #: Fractions of a range are multiples of this.
 STEP = 1 / 64
-#: The part of the memory that is used; the rest is a reserve, since a smaller size takes effect only when the rows of
-#: the former size have left (thesis, section 23.1).
+#: The part of the memory that is used. The rest is a reserve, because a smaller size takes effect only after the rows
+#: of the former size have left (thesis, section 23.1).
 _USED = 0.8
-#: A size grows by at least this much, so that it does not follow every small change of the rates.
+#: A size grows by at least this fraction, so it does not follow every small change of the rates.
 _LEAST_GROWTH = 1 / 8
 
 
 def fraction(memory: Callable[[float], float], bound: float, before: float) -> float:
-    """The next size of a query's windows, as a fraction of their range. `memory` gives the expected memory of the
-    query's state for a fraction, and must grow with it.
+    """The next size of a query's windows, as a fraction of their range. `memory` returns the expected memory of the
+    query's state for a fraction; it must grow with the fraction.
 
-    The fraction stays as before while its memory is within the bound, unless a much greater fraction fits in the used
+    The fraction stays as `before` while its memory is within `bound`, unless a much greater fraction fits in the used
     part of the bound. It is 0 if even the least sizes are too large.
 
     >>> [fraction(lambda f: 100 * f, bound, before=1.0) for bound in (200, 100, 50)]

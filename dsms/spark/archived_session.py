@@ -1,7 +1,7 @@
-"""The Spark session that the archive of classes is recorded from: `python -m dsms.spark.archived_session DIRECTORY`.
+"""The Spark session from which the archive of classes is recorded: `python -m dsms.spark.archived_session DIRECTORY`.
 
-Does what an executor does at its start; `dsms.spark.compat.class_archive` runs it with the JVM option that writes the
-archive when the JVM ends.
+It does the same as an executor at its start. `dsms.spark.compat.class_archive` runs it with the JVM option that writes
+the archive when the JVM ends.
 """
 
 from __future__ import annotations

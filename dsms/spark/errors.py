@@ -1,4 +1,4 @@
-"""Translates Spark's errors to those of `operators.core.errors`. Errors of planning and of workers arrive as text."""
+"""Translates Spark's errors to those of `operators.core.errors`. Spark reports errors of other processes as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from operators.core.errors import DsmsError, ExternalError, Fenced
 
 
 class SparkFailed(ExternalError):
-    """Spark itself or Python in its workers failed, and not a system that our code called."""
+    """Spark itself, or Python in one of its workers, failed, and not a system that the project's code called."""
 
 
 class WorkerDied(SparkFailed):
-    """A worker ended in the middle of its task, or did not have enough memory for it. It is not known which query was
-    the cause."""
+    """A worker ended during its task, or did not have enough memory for it. The query that caused it is unknown."""
 
 
 #: Spark 4's message about a worker that has ended, and the errors of Python, Arrow, Polars and the JVM if memory runs
@@ -23,14 +22,15 @@ _DIED = re.compile(
     r"|java\.lang\.OutOfMemoryError",
     re.MULTILINE,
 )
-#: The line of a traceback that names a Fenced. Other text may contain the word, such as a column's name.
+#: The line of a traceback that names the error Fenced. The whole line is compared, because other text, such as a
+#: column's name, may contain the word.
 _FENCED = re.compile(rf"^{re.escape(Fenced.__module__)}\.{Fenced.__name__}(?::|$)", re.MULTILINE)
-#: One of our errors within the text of Spark's error.
+#: One of the project's errors in the text of Spark's error.
 _OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException | None) -> DsmsError:
-    """The reason why Spark ended the query. Our own errors are recognised by their names in the text.
+    """The reason why Spark ended the query. The project's own errors are recognised by their names in the text.
 
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'

@@ -1,4 +1,4 @@
-"""The entry point of a Spark executor in a pod of its own: `python -m dsms.spark.executor_pod executor`.
+"""The entry point of a Spark executor that has its own pod: `python -m dsms.spark.executor_pod executor`.
 
 Spark calls it like the entry point of its own image: with this argument, and with environment variables that describe
 the executor.

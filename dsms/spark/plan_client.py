@@ -1,6 +1,6 @@
-"""The client of the plan server, with which Spark's planning process asks the driver over a socket.
+"""The client of the plan server: Spark's planning process uses it to ask the driver over a socket.
 
-This process lives as long as the stream and needs nothing else, so this module imports nothing else.
+The process lives as long as the stream and needs no other code, so this module imports nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A server in the driver that gives another process access to a fragment's batch planner.
 
-Spark plans a source in a process of its own. That process asks this server, so it needs neither the code nor the state
-of the planner. Both processes are on one host and trust each other: no other user can enter the directory of the
+Spark plans a source in a separate process. This process asks the server, so it needs neither the code nor the state of
+the planner. Both processes are on one host and trust each other, because no other user can enter the directory of the
 socket.
 """
 
@@ -40,7 +40,7 @@ class PlanServer:
         threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
 
     def close(self) -> None:
-        """Stops answering, without waiting for an answer in progress, which may be waiting for Kafka."""
+        """Stops answering. It does not wait for an answer in progress, which may be waiting for Kafka."""
         threading.Thread(target=self._end, name="closing-plans", daemon=True).start()
 
     def _end(self) -> None:
@@ -55,7 +55,7 @@ class _Server(socketserver.UnixStreamServer):
         self.calls = calls
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Logs the error at debug level, because the client may end before it is answered."""
+        """Logs the error only at debug level, because the client may end before it is answered."""
         log.debug("a client closed the connection before its answer", exc_info=True)
 
 
@@ -67,7 +67,7 @@ class _Question(socketserver.StreamRequestHandler):
         pickle.dump(self._answer(question, arguments), self.wfile)
 
     def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
-        """The answer, or an error for the client to raise; without it the client would see only a closed connection."""
+        """The answer, or an error that the client raises; otherwise the client would see only a closed connection."""
         try:
             return self.server.calls[question](*arguments)
         except DsmsError as error:

@@ -1,6 +1,6 @@
-"""The scratch directory: files that one run of an executor needs and that are removed after it.
+"""The scratch directory has the files that one run of an executor needs; they are removed after the run.
 
-It also has Spark's temporary files, so the next start of an executor that was killed removes all that it has left.
+It also has Spark's temporary files. If an executor is killed, its next start removes all of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _LONGEST = 63
 
 @contextmanager
 def scratch_directory(scratch: Path) -> Iterator[None]:
-    """Creates the scratch directory and that of temporary files, and removes both at the end. They are empty at first,
-    even after a run that was killed."""
+    """Creates the scratch directory and the directory of temporary files, and removes both at the end. Both are empty
+    at first, even after a killed run.
+    """
     _remove(scratch)
     make_directories(scratch)
     try:
@@ -35,8 +36,8 @@ def make_directories(scratch: Path) -> None:
 
 
 def temporary_directory(scratch: Path) -> Path:
-    """The directory of the JVM's temporary files, including the sockets between the JVM and Python: the scratch
-    directory itself or, if its path is too long for sockets, a directory with a short path that is derived from it.
+    """The directory of the JVM's temporary files, including the sockets between the JVM and Python. It is the scratch
+    directory or, if the path of that is too long for sockets, a directory whose short path is derived from it.
 
     >>> temporary_directory(Path("/data/scratch/executor-1"))
     PosixPath('/data/scratch/executor-1')

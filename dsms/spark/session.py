@@ -1,4 +1,4 @@
-"""The Spark session of an executor: the one place that configures Spark."""
+"""Creates and configures the Spark session of an executor; no other module configures Spark."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from dsms.spark.source import StreamSource
 
 __all__ = ["SparkSession", "renewed_session", "spark_session"]
 
-#: The JVM needs little memory. By default its heap begins with a fraction of the machine's memory, and it would fill
-#: that.
+#: The JVM needs little memory. By default its heap would begin with a fraction of the machine's memory and fill it.
 _HEAP = "-Xms64m -Xmn16m"
 #: The environment of workers. Each task has one core, so more Polars threads would only take memory.
 _WORKERS = {**allocators.ENVIRONMENT, **worker_limit.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
@@ -33,8 +32,9 @@ log = structlog.get_logger()
 
 
 def renewed_session(old: SparkSession, master: str, scratch: Path, targets: int, host: str) -> SparkSession:
-    """A session that replaces a failing one. It has files of its own, and missing parts of the scratch directory are
-    re-created; the JVM stays the same. No stream of the old session may be running."""
+    """Replaces a failing session by a new one with its own files, in the same JVM, and re-creates missing parts of the
+    scratch directory. No stream of the old session may be running.
+    """
     try:
         old.stop()
     except (PySparkException, Py4JError) as error:

@@ -1,6 +1,6 @@
-"""Our Spark streaming data source: batches are planned in the driver and read in the workers.
+"""The project's streaming data source for Spark. The driver plans batches, and workers read them.
 
-Spark imports this module in five processes. Only the workers read, so the modules for reading are imported only there.
+Spark imports this module in five processes. Only workers read, so only they import the modules for reading.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         self._address = address
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
-        """The positions of the lanes in the manifest."""
+        """The positions of the lanes, from the manifest."""
         return cast(dict[str, Any], ask(self._address, "initial"))
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 Spark's name

@@ -1,4 +1,4 @@
-"""Runs a fragment as a Structured Streaming query over our source, and passes each batch to a function."""
+"""Runs a fragment as a Structured Streaming query over the project's source, and passes each batch to a function."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ class Batch:
         self._sent, self._read = sent, read
 
     def read(self) -> tuple[list[Envelope], Batch]:
-        """Runs the source stage as a Spark job of its own; returns its messages to the driver, and the batch to `run`
-        next."""
+        """Runs the source stage as a separate Spark job. Returns its messages to the driver, and the batch whose `run`
+        is next.
+        """
         table = _collected(self._sent)
         to_driver = pc.equal(table.column("stage"), pa.scalar(DRIVER, pa.int32()))
         read = list(envelopes(table.filter(to_driver)))
         return read, Batch(self._sent.sparkSession.createDataFrame(table.filter(pc.invert(to_driver))), read)
 
     def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
-        """Runs each of `stages` in turn, each after an exchange, as one Spark job, and yields the messages to the
-        driver. A stage passes on the messages that are not for it."""
+        """Runs all `stages` as one Spark job, with an exchange before each, and yields the messages to the driver. A
+        stage passes on the messages that are not for it.
+        """
         rows = self._sent
         for stage in stages:
             exchanged = rows.repartitionById(targets, rows.target)
@@ -59,8 +61,9 @@ def _collected(rows: DataFrame) -> pa.Table:
 
 
 class FragmentStream:
-    """Runs until it is stopped or `on_batch` raises. The files in the directory `checkpoint` are not needed later,
-    because recovery reads the manifest."""
+    """A Structured Streaming query that runs until it is stopped or `on_batch` raises. The files in the directory
+    `checkpoint` are not needed later, because recovery reads the manifest.
+    """
 
     def __init__(self, spark: SparkSession, name: str, checkpoint: Path, on_batch: Callable[[Batch], None]) -> None:
         self._spark, self._name, self._checkpoint, self._on_batch = spark, name, checkpoint, on_batch
@@ -78,8 +81,9 @@ class FragmentStream:
             raise reason_of(error) from error
 
     def check(self) -> None:
-        """Raises the error that ended the query, if there is one: our own errors unchanged, others from Spark's
-        text."""
+        """Raises the error that ended the query, if it has ended: the project's errors unchanged, others by Spark's
+        text.
+        """
         if self._failed is not None:
             raise self._failed
         assert self._query is not None

@@ -16,8 +16,9 @@ log = structlog.get_logger()
 
 
 def warm_up(spark: SparkSession, tasks: int) -> None:
-    """Runs a trivial job similar to those of epochs, which loads the JVM's classes and starts Python workers that
-    import our modules."""
+    """Runs a trivial job that is similar to those of epochs. It loads the JVM's classes, and starts Python workers that
+    import the project's modules.
+    """
     rows = spark.range(tasks, numPartitions=tasks).repartition(tasks, "id")
     rows.mapInArrow(_import_tasks, rows.schema).toArrow()
 

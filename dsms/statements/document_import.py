@@ -1,4 +1,4 @@
-"""Import of a plan document: the statements that create those of its objects that the catalog does not have yet."""
+"""Plans the import of a plan document: the statements that create the objects that the catalog does not have yet."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Import:
 
 def planned_import(document: Document, catalog: Catalog) -> Import:
     """Plans the import of a document: statements that create its missing objects, each after the objects that it reads.
-    Raises UserError if a name belongs to another object. No statement runs here, so a document is imported as a whole
-    or refused."""
+    Raises UserError if a name belongs to another object. No statement runs here, so a document is refused before any of
+    its statements runs.
+    """
     texts: dict[str, list[PlanObject]] = {}
     for entry in document.objects:
         texts.setdefault(entry.statement, []).append(entry)

@@ -1,4 +1,4 @@
-"""The metrics of a coordinator: the states of queries and executors, and how far queries are behind."""
+"""The metrics of a coordinator: the numbers of queries and executors by state, and the unread records of queries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Value = tuple[float, Attributes]
 
 
 def observe_states(telemetry: Telemetry, queries: Documents, status: Callable[[], Mapping[str, Any]]) -> None:
-    """Exports how many queries and executors are in each state, and how far queries are behind."""
+    """Exports the numbers of queries and executors by state, and the number of unread records of each query."""
     telemetry.observe(i.QUERIES, lambda: _present(lambda: _by_state(queries())))
     telemetry.observe(i.EXECUTORS, lambda: _present(lambda: _by_state(status()["executors"].values())))
     telemetry.observe(i.QUERY_BEHIND, lambda: _present(lambda: _behind(status()["lag"])))
 
 
 def _present(read: Callable[[], Iterable[_Value]]) -> list[_Value]:
-    """The values that can be read now; none while Kafka or Redis is unavailable, which `/readyz` reports."""
+    """The present values; none while Kafka or Redis is unavailable, which `/readyz` reports."""
     try:
         return list(read())
     except DsmsError:

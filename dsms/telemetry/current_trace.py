@@ -1,4 +1,4 @@
-"""The id of the current trace, without importing OpenTelemetry in processes that do not trace."""
+"""Returns the id of the current trace without importing OpenTelemetry, which processes that do not trace never load."""
 
 import sys
 

@@ -13,7 +13,7 @@ from dsms.runtime.epoch.step_time import StepTime
 from dsms.telemetry import instruments as i
 from dsms.telemetry.telemetry import Attributes, Part, Telemetry
 
-#: How many operators of an epoch get a span at most.
+#: The most operators of an epoch that get a span.
 _MOST_OPERATORS = 20
 Reports = Callable[[], Iterable[Report]]
 _Values = Iterator[tuple[float, Attributes]]
@@ -35,17 +35,17 @@ class EpochMetrics:
 
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
         """Records the metrics and the spans of a committed epoch."""
-        of = {"fragment": fragment}
+        attributes = {"fragment": fragment}
         changes = sum(written.changes.height for written in epoch.written)
-        self._read.add(epoch.measured.records, of)
-        self._written.add(changes, of)
-        self._dead.add(len(epoch.dead), of)
-        self._epochs.add(1, of)
+        self._read.add(epoch.measured.records, attributes)
+        self._written.add(changes, attributes)
+        self._dead.add(len(epoch.dead), attributes)
+        self._epochs.add(1, attributes)
         self.behind[fragment] = sum(epoch.measured.behind.values())
         for step in steps:
-            self._steps.record(step.seconds, {**of, "step": step.name})
+            self._steps.record(step.seconds, {**attributes, "step": step.name})
         if steps:
-            self._durations.record(max(step.end for step in steps) - min(step.start for step in steps), of)
+            self._durations.record(max(step.end for step in steps) - min(step.start for step in steps), attributes)
         sizes = {"dsms.epoch": epoch.manifest.epoch, "dsms.records": epoch.measured.records, "dsms.changes": changes}
         parts = {"compute": busiest(epoch.measured.work)} if self._telemetry.traces else {}
         self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps, parts)
@@ -75,7 +75,9 @@ def busiest(work: Iterable[VertexWork]) -> list[Part]:
 
 
 def observe_reports(telemetry: Telemetry, reports: Reports, behind: Mapping[str, int]) -> None:
-    """Exports the last reports of an executor on its operators and queues, and how far its fragments are `behind`."""
+    """Exports the last reports of an executor on its operators and queues, and the waiting records of its fragments
+    (`behind`).
+    """
 
     def of_operators(value: Callable[[Operator], float]) -> Callable[[], _Values]:
         return lambda: (

@@ -1,4 +1,4 @@
-"""The metrics that processes export, by OpenTelemetry's names. The table in docs/operations.md follows from these."""
+"""The metrics that processes export, with OpenTelemetry's names. The table in docs/operations.md derives from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics and traces of a process, by OpenTelemetry.
+"""Exports metrics and traces of a process with OpenTelemetry.
 
 Prometheus can always read the metrics by HTTP. If OTEL_EXPORTER_OTLP_ENDPOINT is set, metrics and traces also go to
 that collector; the other variables of OpenTelemetry (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, headers, intervals)
@@ -30,13 +30,13 @@ from dsms.runtime.epoch.step_time import StepTime
 from dsms.telemetry.instruments import Instrument
 
 Attributes = Mapping[str, str | int]
-#: Returns the values of a gauge or counter, at each export.
+#: Returns the values of a gauge or counter; it is called at each export.
 Read = Callable[[], Iterable[tuple[float, Attributes]]]
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: The most attribute sets of an observed instrument; names of queries and operators appear and disappear.
+#: The most attribute sets of an observed instrument. Sets accumulate, because queries and operators come and go.
 _MOST_SETS = 20_000
 _LIMITS: dict[Any, int] = {ObservableCounter: _MOST_SETS, ObservableGauge: _MOST_SETS}
-#: How long a process that ends waits for a collector.
+#: The time for which a process that ends waits for a collector.
 _LAST_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -50,8 +50,9 @@ class Part(NamedTuple):
 
 
 class Telemetry:
-    """The meters and the tracer of a process; `service` and `instance` name it. `readers` and `spans` are additional
-    receivers, for tests."""
+    """The meters and the tracer of a process; `service` and `instance` name the process. `readers` and `spans` are
+    additional receivers, for tests.
+    """
 
     def __init__(
         self,
@@ -79,11 +80,11 @@ class Telemetry:
         self._tracer = self._tracers.get_tracer("dsms")
 
     def counter(self, instrument: Instrument) -> Counter:
-        """A counter to add to."""
+        """A counter, to which the caller adds amounts."""
         return self._meter.create_counter(instrument.name, instrument.unit, instrument.meaning)
 
     def histogram(self, instrument: Instrument) -> Histogram:
-        """A histogram to record durations in."""
+        """A histogram, in which the caller records durations."""
         return self._meter.create_histogram(
             instrument.name, instrument.unit, instrument.meaning, explicit_bucket_boundaries_advisory=_BUCKETS_S
         )
@@ -103,7 +104,7 @@ class Telemetry:
 
     @contextmanager
     def span(self, name: str, attributes: Attributes, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
-        """A span around the block, within the trace that `carrier` names by `traceparent`, if any."""
+        """A span around the block. If `carrier` has a `traceparent`, the span belongs to that trace."""
         around = TraceContextTextMapPropagator().extract(carrier or {})
         with self._tracer.start_as_current_span(
             name, around, kind=SpanKind.SERVER, attributes=dict(attributes), record_exception=False
@@ -121,20 +122,21 @@ class Telemetry:
         steps: Sequence[StepTime],
         parts: Mapping[str, Sequence[Part]] = MappingProxyType({}),
     ) -> None:
-        """Exports a span over finished steps, with a child span for each step and, within it, for each of its parts. It
-        is not known when parts ran, so their spans begin with their step, and end with it at the latest."""
+        """Exports a span over finished steps, with a child span for each step and, within it, for each of its parts.
+        The times of parts within a step are unknown, so their spans begin with the step, and end with it at the latest.
+        """
         if not self.traces or not steps:
             return
         shift = time.time() - time.monotonic()
         first, last = min(step.start for step in steps), max(step.end for step in steps)
-        whole = self._tracer.start_span(name, start_time=_ns(first + shift), attributes=dict(attributes))
-        within = trace.set_span_in_context(whole)
+        root = self._tracer.start_span(name, start_time=_ns(first + shift), attributes=dict(attributes))
+        within = trace.set_span_in_context(root)
         for step in steps:
             span = self._tracer.start_span(f"{name}.{step.name}", within, start_time=_ns(step.start + shift))
             for part in parts.get(step.name, ()):
                 self._part(part, span, step.start + shift, step.end + shift)
             span.end(_ns(step.end + shift))
-        whole.end(_ns(last + shift))
+        root.end(_ns(last + shift))
 
     def _part(self, part: Part, around: Span, start: float, end: float) -> None:
         within = trace.set_span_in_context(around)
@@ -157,7 +159,7 @@ class Telemetry:
 
 
 def _otlp() -> tuple[MetricExporter, SpanExporter]:
-    """The exporters to a collector, which are imported only if there is one."""
+    """The exporters to a collector. They are imported only if a collector is configured."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

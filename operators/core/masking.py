@@ -17,7 +17,7 @@ _NAMED = re.compile(
 
 
 def masked(text: str) -> str:
-    """The text with all secrets replaced: passwords in URLs, and values that are named password, secret, token or key.
+    """Replaces passwords in URLs, and values after a word such as password, secret, token or api_key.
 
     >>> masked("LOAD TABLE t FROM DATABASE 'postgresql://ann:s3cret@db/x' QUERY 'q'")
     "LOAD TABLE t FROM DATABASE 'postgresql://ann:***@db/x' QUERY 'q'"
@@ -30,7 +30,7 @@ def masked(text: str) -> str:
 
 
 def masked_urls(text: str) -> str:
-    """The text with passwords in URLs replaced.
+    """Replaces the passwords in URLs.
 
     >>> masked_urls("http://ann:s3cret@host?token=x")
     'http://ann:***@host?token=x'
@@ -40,9 +40,8 @@ def masked_urls(text: str) -> str:
 
 
 def _without_password(text: str) -> str:
-    """Replaces the password in a text that was cut before an @ and ends with `scheme://user:password`.
-
-    It takes linear time for any text; a regular expression would not.
+    """Replaces the password in the piece of a text before an @, which may end with `scheme://user:password`. It takes
+    linear time for any text; a regular expression would not.
 
     >>> _without_password("at https://ann:a/b:c")
     'at https://ann:***'

@@ -1,1 +1,1 @@
-"""Connections, settings, topics and transactions of Kafka: what every reader and writer needs."""
+"""Connections, settings, topics and transactions of Kafka, which all readers and writers use."""

@@ -1,4 +1,4 @@
-"""Retries requests while a broker is busy, moves a partition, or does not answer."""
+"""Retries requests to brokers that are busy, do not lead a partition (any more), or do not answer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from connectors.kafka.client.errors import translate
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 ANSWER_S = 30.0
-#: How long an attempt is retried.
+#: The time for which an attempt is retried.
 DEADLINE_S = 60.0
-#: The pause before a retry; shorter if only the markers of the last transaction have still to be written.
+#: The pause before a retry. It is shorter if the broker only has to finish writing the markers of the last transaction.
 _PAUSE_MS, _BUSY_MS = 50, 4
 
 
@@ -30,8 +30,9 @@ class AttemptFailed(Exception):
 
 
 class Attempts:
-    """Waits for answers, and retries what failed. A request whose answer is lost may still reach the broker, much
-    later: `lost` records that an answer was lost."""
+    """Waits for answers, and retries failed attempts. `lost` records that an answer was lost, because such a request
+    may still reach the broker, much later.
+    """
 
     def __init__(self, connections: BrokerConnections) -> None:
         self._connections = connections
@@ -39,7 +40,7 @@ class Attempts:
         self.lost = False
 
     def answer(self, future: Future) -> Any:
-        """The answer to a request. Raises AttemptFailed if it is lost."""
+        """Waits for the answer to a request. Raises AttemptFailed if the answer is lost."""
         try:
             return self._connections.wait(future, ANSWER_S)
         except ClientError as error:
@@ -47,8 +48,11 @@ class Attempts:
             raise AttemptFailed(KafkaError.NETWORK_EXCEPTION) from error
 
     def retry(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
-        """The result of an attempt, which gets the code of the last failure. An attempt that raises AttemptFailed or
-        returns None is retried. Raises ExternalError after 60 s."""
+        """Calls `attempt`, with the code of the last failure, until it succeeds; returns its result.
+
+        An attempt that raises AttemptFailed or returns None is repeated. After 60 s, raises the error for the last
+        failure, which says what the system was `doing`.
+        """
         deadline, last = time.monotonic() + DEADLINE_S, None
         while True:
             try:
@@ -65,7 +69,7 @@ class Attempts:
 
 
 def _last_error(error: KafkaError, doing: str) -> DsmsError:
-    """The error for the last failure. It is never a UserError: a topic that is unknown now may be known later."""
+    """The error for the last failure. It is never a UserError, because an unknown topic may become known later."""
     translated = translate(error, doing, transactional=True)
     if isinstance(translated, UserError):
         return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)

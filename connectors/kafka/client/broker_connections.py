@@ -1,8 +1,8 @@
 """Connections to brokers for single requests of Kafka's protocol, based on kafka-python.
 
-kafka-python does what every client needs: connecting, TLS, SASL, agreeing on the versions of requests, and finding
-leaders. There is no thread in the background: sockets are read only during calls that poll them, such as `wait`,
-and until then responses stay in the operating system's buffers.
+kafka-python connects, handles TLS and SASL, negotiates the versions of requests, and finds leaders. No thread runs in
+the background. Sockets are read only during calls that poll them, such as `wait`; until then, responses stay in the
+operating system's buffers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from connectors.kafka.client.config import KafkaSettings
 from operators.core.errors import ExternalError
 
-#: kafka-python's name of each setting, by librdkafka's name, which users give.
+#: kafka-python's names of settings by librdkafka's names, which users write.
 _NAMES = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -50,20 +50,20 @@ _TLS = {
     "enable.ssl.certificate.verification",
 }
 _MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
-#: kafka-python's timeout of a request: as long as a broker keeps an idle connection by default. Callers of `wait` set
-#: shorter ones.
+#: The timeout of a request in kafka-python: the time for which a broker keeps an idle connection by default. Callers of
+#: `wait` set shorter timeouts.
 _RESPONSE_MS = 600_000
 _CONNECT_S = 30.0
 _PAUSE_MS = 50
 _LARGEST_RESPONSE = 1 << 30
-#: The client's name in a request for features; brokers refuse a request without one.
+#: The client's name in a request for features; brokers refuse a request without a name.
 _SOFTWARE = {"client_software_name": "dsms", "client_software_version": "1"}
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a failure reaches the caller as an error
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # failures are raised as errors, so they need no log
 
 
 def supported(settings: KafkaSettings) -> bool:
-    """Whether these connections support all of the settings; confluent-kafka supports more.
+    """Whether BrokerConnections supports all of the settings; confluent-kafka supports more.
 
     >>> supported(KafkaSettings("k:9092", {"security.protocol": "SSL"}))
     True
@@ -72,7 +72,7 @@ def supported(settings: KafkaSettings) -> bool:
 
 
 def unsupported(settings: KafkaSettings) -> list[str]:
-    """The names of the settings that these connections do not support.
+    """The names of the settings that BrokerConnections does not support.
 
     >>> unsupported(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI", "socket.keepalive.enable": "true"}))
     ['sasl.mechanism', 'socket.keepalive.enable']
@@ -113,8 +113,9 @@ class BrokerConnections:
         self._net.poll(timeout_ms=0)
 
     def wait(self, future: Future, timeout_s: float) -> Any:
-        """The response. Raises kafka-python's error if the request failed, and ExternalError if there is no response in
-        time."""
+        """Waits for the response and returns it. Raises kafka-python's error if the request failed, and ExternalError
+        if no response comes in time.
+        """
         self._net.poll(timeout_ms=timeout_s * 1000, future=future)
         if not future.is_done:
             raise ExternalError(f"kafka did not answer within {timeout_s:g} s", retryable=True)
@@ -123,8 +124,9 @@ class BrokerConnections:
         return future.value
 
     def leader(self, topic: str, partition: int, *, refreshed: bool = False) -> int | None:
-        """The broker that leads a partition; None if there is no leader or no such partition. If `refreshed`, asks the
-        brokers even if a leader is known. Raises ExternalError if no broker answers."""
+        """The broker that leads a partition; None if it has no leader or does not exist. If `refreshed`, the brokers
+        are asked even if a leader is known. Raises ExternalError if no broker answers.
+        """
         cluster, wanted = self._manager.cluster, TopicPartition(topic, partition)
         known = cluster.leader_for_partition(wanted)
         if known in (None, -1) or refreshed:
@@ -134,7 +136,7 @@ class BrokerConnections:
         return None if known == -1 else known
 
     def partitions(self, topic: str, *, refreshed: bool = False) -> int | None:
-        """How many partitions a topic has; None if it does not exist. Raises ExternalError if no broker answers."""
+        """The number of partitions of a topic; None if it does not exist. Raises ExternalError if no broker answers."""
         cluster = self._manager.cluster
         known = cluster.partitions_for_topic(topic)
         if not known or refreshed:
@@ -144,9 +146,11 @@ class BrokerConnections:
         return len(known) if known else None
 
     def look_up(self, topics: Iterable[str]) -> None:
-        """Looks up the partitions of all unknown topics at once. Each answer repeats all topics that were looked up
-        before, so looking up n topics one by one would take time proportional to n². Raises ExternalError if no broker
-        answers."""
+        """Looks up the partitions of all unknown topics at once. Raises ExternalError if no broker answers.
+
+        Each answer repeats all topics that were looked up before, so one request for each of n topics would take time
+        proportional to n².
+        """
         cluster = self._manager.cluster
         unknown = [topic for topic in topics if not cluster.partitions_for_topic(topic)]
         for topic in unknown:
@@ -155,8 +159,9 @@ class BrokerConnections:
             self.with_retries(lambda: self._run(self._refresh), f"looking up {len(unknown)} topics")
 
     def finalized(self, feature: str) -> int:
-        """The finalised version of one of Kafka's features, such as `transaction.version`: the version that all brokers
-        of the cluster use; 0 if the cluster does not have the feature. Raises ExternalError if no broker answers."""
+        """The version of one of Kafka's features, such as `transaction.version`, that all brokers of the cluster use.
+
+        0 if the cluster does not have the feature. Raises ExternalError if no broker answers."""
         levels = self.with_retries(self._features, "asking for the features of the cluster")
         return int(levels.get(feature, 0))
 
@@ -168,8 +173,9 @@ class BrokerConnections:
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
     def with_retries(self, attempt: Callable[[], Any], doing: str) -> Any:
-        """The result of an attempt, retried while it fails with a retriable error or for lack of a known broker. Raises
-        ExternalError after 30 s, and at once for other errors of Kafka; its message describes the attempt by `doing`.
+        """Calls `attempt` until it succeeds; returns its result. It is repeated after a retriable error, or if no
+        broker is known. Raises ExternalError after 30 s, and at once for other errors of Kafka; the message says what
+        the system was `doing`.
         """
         deadline = time.monotonic() + _CONNECT_S
         while True:
@@ -185,7 +191,7 @@ class BrokerConnections:
                 raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
 
     def pause(self, milliseconds: float = _PAUSE_MS) -> None:
-        """Waits a moment, so that brokers and pending connections make progress."""
+        """Waits for a moment, during which brokers and pending connections make progress."""
         self._net.poll(timeout_ms=milliseconds, future=Future())
 
     def close(self) -> None:

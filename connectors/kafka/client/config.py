@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-#: The maximum size of a record that is written, in bytes: a dead letter is larger than the record that it contains.
+#: The maximum size of a written record, in bytes. It is large because a dead letter contains a whole record.
 LARGEST_RECORD = 64 * 1024 * 1024
 
 
@@ -31,7 +31,9 @@ class KafkaSettings:
         return AdminClient(self.base())
 
     def consumer(self, **settings: object) -> Consumer:
-        """A new consumer of committed records, for manual assignment; it never commits offsets."""
+        """A new consumer, which reads only committed records, is assigned partitions manually, and never commits
+        offsets.
+        """
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         return Consumer(
             {
@@ -41,7 +43,7 @@ class KafkaSettings:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
-                "check.crcs": True,  # a broker does not verify what its disk returns; the native reader always checks
+                "check.crcs": True,  # brokers do not verify what disks return; the native reader always does
                 "fetch.queue.backoff.ms": 5,
                 "fetch.wait.max.ms": 20,
                 **dotted,
@@ -49,8 +51,9 @@ class KafkaSettings:
         )
 
     def producer(self, **settings: object) -> Producer:
-        """A new idempotent producer with the partitioner of JVM clients. `on_delivery` is called with delivery reports;
-        `logger` receives the client's log."""
+        """A new idempotent producer, which chooses partitions like Kafka's JVM clients. `on_delivery` gets the delivery
+        reports, `logger` the client's log.
+        """
         named = {name: settings.pop(name) for name in ("on_delivery", "logger", "log_level") if name in settings}
         dotted = {name.replace("_", "."): value for name, value in settings.items()} | named
         return Producer(

@@ -14,7 +14,7 @@ _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaEr
 _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 
 
-#: The codes with which a broker refuses the records of one topic, independently of other topics; and what to do.
+#: The codes with which a broker refuses the records of one topic only, each with the remedy.
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise its max.message.bytes",
     KafkaError.INVALID_RECORD: "set a cleanup.policy that accepts these records",
@@ -23,7 +23,9 @@ _REFUSALS = {
 
 
 class TopicRecreated(ExternalError):
-    """Topics were deleted and created again while queries wrote to them. `queries` says by query id why each fails."""
+    """Topics were deleted and created again while queries wrote to them. `queries` has the reason for each query, by
+    id.
+    """
 
     def __init__(self, queries: Mapping[str, str]) -> None:
         super().__init__(next(iter(queries.values())), retryable=False)
@@ -31,7 +33,7 @@ class TopicRecreated(ExternalError):
 
 
 class TopicRefusedRecords(ExternalError):
-    """A topic refuses the records written to it; other topics are not affected."""
+    """A topic refuses the records that are written to it; other topics are not affected."""
 
     def __init__(self, topic: str, reason: str, remedy: str) -> None:
         super().__init__(
@@ -43,7 +45,7 @@ class TopicRefusedRecords(ExternalError):
 
 
 def topic_refusal(topic: str, error: KafkaError) -> TopicRefusedRecords | None:
-    """The refusal of a topic; None if the error is not a refusal.
+    """The error for a topic that refuses records; None if Kafka's error has another meaning.
 
     >>> str(topic_refusal("t", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))).partition("; ")[2]
     'raise its max.message.bytes, then PAUSE and RESUME the query'
@@ -54,8 +56,8 @@ def topic_refusal(topic: str, error: KafkaError) -> TopicRefusedRecords | None:
 
 
 def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> DsmsError:
-    """This project's error for a Kafka error. A transactional producer that was fenced reports this once, and from then
-    on only a fatal error.
+    """This project's error for an error of Kafka. A fatal error of a transactional producer means that it is fenced:
+    only its first error says so.
 
     >>> str(translate(KafkaError(KafkaError._ALL_BROKERS_DOWN), "reading"))
     'kafka failed while reading: Local: All broker connections are down'
@@ -77,7 +79,7 @@ def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> 
 
 
 def records_gone_error(topic: str, partition: int, first: int, upto: int) -> ExternalError:
-    """The error for records that a topic no longer has.
+    """The error for the records from offset `first` to `upto` (exclusive), which a topic no longer has.
 
     >>> str(records_gone_error("bids", 0, 5, 9)).split(";")[0]
     'offsets 5 to 8 of topic "bids" partition 0 are gone: retention or a deletion removed them'
@@ -92,7 +94,7 @@ def records_gone_error(topic: str, partition: int, first: int, upto: int) -> Ext
 
 
 def is_gone(error: KafkaError) -> bool:
-    """Whether an error says that a partition does not have the offset that was asked for."""
+    """Whether an error says that a partition does not have the requested offset."""
     return error.code() in _GONE
 
 
@@ -112,7 +114,7 @@ def kafka_error(error: BaseException) -> KafkaError | None:
 
 @contextmanager
 def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
-    """Raises this project's errors in place of KafkaException, and of TimeoutError from waiting for an answer."""
+    """Raises this project's errors instead of KafkaException, and of TimeoutError if an answer does not come."""
     try:
         yield
     except TimeoutError as error:

@@ -8,18 +8,18 @@ OP_HEADER = "dsms-op"
 TS_HEADER = "dsms-ts"
 #: On a record without a value: no later record of the partition is below this instant.
 HEARTBEAT_HEADER = "dsms-heartbeat"
-#: Why a record is a dead letter.
+#: On a dead letter: the reason.
 ERROR_HEADER = "dsms-error"
 #: The id of the source of a dead letter: a source re-created under the same name has another id.
 SOURCE_ID_HEADER = "dsms-source-id"
-#: On a record without a value in a dead-letter topic: the refused record that the key names was written again to its
-#: topic, whose id is the header's value.
+#: On a record without a value in a dead-letter topic: the refused record that the key names was written to its topic
+#: again. The header's value is the id of that topic.
 REPLAYED_HEADER = "dsms-replayed"
 #: On a replayed record in the source's topic: the partition and offset at which it was refused.
 REPLAY_HEADER = "dsms-replay-of"
 #: The writer of a record of an internal topic, as "cluster/writer".
 BY_HEADER = "dsms-by"
-#: Purposes of internal topics: objects, how far results are published, heartbeats of idle sources, and what was shed.
+#: Purposes of internal topics: objects, the progress of published results, heartbeats of idle sources, and shed input.
 CATALOG, PROGRESS, HEARTBEATS, SHED = "catalog", "progress", "heartbeats", "shed"
 
 
@@ -33,5 +33,5 @@ def internal_topic(cluster: str, purpose: str) -> str:
 
 
 def transactional_id(cluster: str, fragment: str) -> str:
-    """The id by which a newer owner of a fragment fences the older one."""
+    """The transactional id of a fragment's owner. Kafka fences an older owner when a newer one uses the same id."""
     return f"dsms.{cluster}.{fragment}"

@@ -1,4 +1,4 @@
-"""Kafka client settings from a file and the environment, so that secrets are not in command lines."""
+"""Reads Kafka client settings from a file and the environment, because a command line would expose secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED_FILE = frozenset(
         "sasl.oauthbearer.assertion.jwt.template.file",
     }
 )
-#: Settings that users cannot change, since exactly-once depends on them; the address has its own option.
+#: Settings that users cannot change, because exactly-once results depend on them. The address has its own option.
 RESERVED = frozenset(
     {
         "bootstrap.servers",
@@ -37,14 +37,14 @@ RESERVED = frozenset(
 
 
 def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]) -> KafkaSettings:
-    """The settings of all clients: those of the file, overridden by those of the environment, with the secrets to which
-    they refer. Raises ConfigError if no client can be created from them.
+    """The settings of all clients: those of the file, overridden by those of the environment. References to secrets are
+    replaced by their values. Raises ConfigError if no client can be created with these settings.
 
     >>> kafka_settings("k:9093", None, {"DSMS_KAFKA_CONFIG_SECURITY_PROTOCOL": "SSL"}).properties
     {'security.protocol': 'SSL'}
     """
-    given = {**(from_file(file) if file else {}), **from_environment(environ)}
-    settings = KafkaSettings(bootstrap, {name: resolved(value, environ) for name, value in given.items()})
+    unresolved = {**(from_file(file) if file else {}), **from_environment(environ)}
+    settings = KafkaSettings(bootstrap, {name: resolved(value, environ) for name, value in unresolved.items()})
     try:
         settings.admin()
     except KafkaException as error:
@@ -56,7 +56,7 @@ def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]
 
 
 def from_file(file: Path) -> dict[str, str]:
-    """The settings of a file of NAME=VALUE lines."""
+    """The settings in a file of NAME=VALUE lines. Raises ConfigError if the file is unreadable or invalid."""
     try:
         return parsed(file.read_text("utf-8").splitlines(), str(file))
     except (OSError, UnicodeDecodeError) as error:
@@ -64,7 +64,7 @@ def from_file(file: Path) -> dict[str, str]:
 
 
 def parsed(lines: Iterable[str], name: str) -> dict[str, str]:
-    r"""The settings of NAME=VALUE lines; # begins a comment, and \n in a PEM text is a new line.
+    r"""The settings in NAME=VALUE lines. A line that begins with # or ! is a comment; \n in a PEM text is a new line.
 
     >>> parsed(["# for all", "", "sasl.username = ann", r"ssl.ca.pem=BEGIN\nEND"], "f")
     {'sasl.username': 'ann', 'ssl.ca.pem': 'BEGIN\nEND'}
@@ -81,8 +81,9 @@ def parsed(lines: Iterable[str], name: str) -> dict[str, str]:
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings in variables such as DSMS_KAFKA_CONFIG_SASL_USERNAME for sasl.username; the value of sasl.password
-    may be in the file that DSMS_KAFKA_CONFIG_SASL_PASSWORD_FILE names."""
+    """The settings in environment variables: DSMS_KAFKA_CONFIG_SASL_USERNAME has the value of sasl.username, and
+    DSMS_KAFKA_CONFIG_SASL_PASSWORD_FILE names a file with the value of sasl.password.
+    """
     names = {name: name.removeprefix(PREFIX).lower().replace("_", ".") for name in environ if name.startswith(PREFIX)}
     settings: dict[str, str] = {}
     for name, key in names.items():

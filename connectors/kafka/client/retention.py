@@ -1,4 +1,4 @@
-"""Checks whether a topic keeps its records long enough to read them and to rebuild state from them."""
+"""Checks whether a topic keeps its records until they are read and lost state is rebuilt from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from connectors.kafka.client.errors import translated
 from connectors.kafka.client.topics import TIMEOUT_S
 
-#: The settings that determine which records are removed, and by which clock.
+#: The settings that determine which records are removed, and whether by arrival or by their own timestamps.
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 
@@ -23,9 +23,11 @@ def retention_of(admin: AdminClient, topic: str) -> dict[str, str]:
 
 
 def too_short(settings: Mapping[str, str]) -> str | None:
-    """Which records a topic removes too early; None if it cannot. The system promises to read records whatever their
-    instants, and to rebuild lost state from them. Retention by arrival time allows both for the configured time, so it
-    is the user's choice. Retention by the records' own timestamps may remove records about the past at once.
+    """Which records a topic may remove too early; None if it keeps all records for the configured time.
+
+    The system promises to read records with any instant, and to rebuild lost state from them. Retention by arrival time
+    permits both for a time that the user chooses. Retention by the records' own timestamps may remove records about the
+    past at once.
 
     >>> week = {"cleanup.policy": "delete", "retention.ms": "604800000", "message.timestamp.type": "CreateTime"}
     >>> too_short(week)

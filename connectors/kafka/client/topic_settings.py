@@ -1,4 +1,4 @@
-"""Compares the settings of a topic with those that it was created with, and restores them."""
+"""Compares the settings of a topic with the wanted ones, and restores them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from connectors.kafka.client.errors import translated
 from connectors.kafka.client.topics import TIMEOUT_S
 
-#: Settings that may be greater than wanted without harm.
+#: Settings that may be greater than the wanted value.
 _AT_LEAST = ("max.message.bytes",)
 
 

@@ -1,4 +1,4 @@
-"""Topics: which exist, the offsets at which their partitions begin and end, and creating missing ones."""
+"""Looks up topics and the offsets at which their partitions begin and end; creates and deletes topics."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ TIMEOUT_S = 10.0
 _LARGEST = "max.message.bytes"
 _LARGE = {_LARGEST: str(LARGEST_RECORD)}
 COMPACTED = {"cleanup.policy": "compact", **_LARGE}
-#: For the system's own logs: compacted early, so that reading a whole log stays fast.
+#: For the system's own logs. Kafka compacts them early, which keeps reading a whole log fast.
 COMPACTED_SOON = {
     **COMPACTED,
     "segment.bytes": "16777216",
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
-#: For topics of sources. Kafka's default removes records that are seven days old by their own timestamps. It would
-#: remove records about the past at once, and with them the data from which lost state is rebuilt.
+#: For topics of sources. Kafka's default removes records whose own timestamps are seven days old. So it removes records
+#: about the past at once, and lost state could not be rebuilt from them.
 SOURCE = {"retention.ms": "-1", "retention.bytes": "-1"}
-#: Kept for ever, since replays need the records.
+#: For topics whose records are kept for ever, because replays need them.
 KEPT = {**SOURCE, **_LARGE}
 
-#: The client's metadata is outdated, for example just after a topic was created or a broker came back.
+#: Errors of a client whose metadata is outdated, for example just after a topic was created or a broker returned.
 _MOVING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 )
-#: The topic id that brokers without topic ids return.
+#: The id that brokers without topic ids return for each topic.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-#: A topic and a partition of it.
+#: The name of a topic, and a partition number.
 Partition = tuple[str, int]
 
 
@@ -62,15 +62,16 @@ def partitions_of(admin: AdminClient, topic: str) -> list[int]:
 
 
 def partition_counts(admin: AdminClient) -> dict[str, int]:
-    """How many partitions each topic has."""
+    """The number of partitions of each topic."""
     with translated("looking for topics"):
         topics = admin.list_topics(timeout=TIMEOUT_S).topics
     return {name: len(metadata.partitions) for name, metadata in topics.items() if metadata.error is None}
 
 
 def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
-    """The ids of topics; a topic that was deleted and re-created has another id. Unknown topics are left out, as are
-    all topics of brokers without topic ids."""
+    """The ids of topics; a re-created topic has another id. Unknown topics are left out, and all topics if the brokers
+    have no topic ids.
+    """
     names = sorted(set(topics))
     if not names:
         return {}
@@ -128,7 +129,7 @@ _until_it_holds = retry(
 
 @_until_it_holds
 def _await_known(admin: AdminClient, topic: str) -> None:
-    """Waits until the brokers know an existing topic; the controller knows it earlier."""
+    """Waits until the brokers know an existing topic, which the controller knows earlier."""
     if not partitions_of(admin, topic):
         raise ExternalError(f'topic "{topic}" exists, but no broker knows it yet')
 
@@ -141,22 +142,22 @@ def _await_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
 
 
 def earliest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
-    """The first offset of each partition; unknown partitions are left out."""
+    """The first offset of each partition; leaves out unknown partitions."""
     return _offsets(admin, wanted, OffsetSpec.earliest())
 
 
 def latest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
-    """The committed end of each partition; unknown partitions are left out."""
+    """The offset after the last committed record of each partition; leaves out unknown partitions."""
     return _offsets(admin, wanted, OffsetSpec.latest())
 
 
 def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
-    """The end of each partition, including open transactions."""
+    """The offset after the last record of each partition, including records of open transactions."""
     return _offsets(admin, wanted, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 
 class _Moving(ExternalError):
-    """The client does not know the leader of a partition yet, for example just after its creation."""
+    """The client does not know the present leader of a partition yet, for example just after the topic was created."""
 
 
 @retry(
@@ -213,6 +214,6 @@ def delete_topic(admin: AdminClient, topic: str) -> None:
 )
 def _await_gone(admin: AdminClient, topic: str, known: str | None) -> None:
     """Waits until a topic is gone, or another topic has its name."""
-    there = partitions_of(admin, topic) if known is None else topic_ids(admin, [topic]).get(topic) == known
-    if there:
+    exists = partitions_of(admin, topic) if known is None else topic_ids(admin, [topic]).get(topic) == known
+    if exists:
         raise ExternalError(f'kafka is still deleting topic "{topic}"', retryable=True)

@@ -1,13 +1,13 @@
 """Begins and commits the transactions of one transactional id, and adds partitions to them.
 
-A request whose answer is lost is sent again, and the first one may arrive much later, during another transaction. Two
-protocols prevent harm from this:
+A request whose answer is lost is sent again, but the first copy may arrive much later, during another transaction. One
+of two protocols makes such a late request harmless:
 
-- If the cluster has `transaction.version` 2 (KIP-890), each end of a transaction begins a new producer epoch, and the
-  leaders of partitions add them to the transaction themselves. A late request has an old epoch and is refused.
+- If the cluster has `transaction.version` 2 (KIP-890), each end of a transaction begins a new producer epoch, so a late
+  request has an old epoch and is refused. The leaders of partitions add them to the transaction.
 - Otherwise the epoch stays the same, and each partition is added at the transaction coordinator before records are sent
-  to it. After a lost answer, a new epoch is requested before the next transaction, with the present id and epoch
-  (KIP-360), so that an owner that was fenced in the meantime does not fence its successor.
+  to it. After a lost answer, the producer requests a new epoch before the next transaction. The request contains the
+  present id and epoch (KIP-360); otherwise, an owner that has been fenced in the meantime would fence its successor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_TRANSACTIONS = 1
 _FEATURE, _EPOCH_A_TRANSACTION = "transaction.version", 2
 _NOBODY = Producer(-1, -1)
 _Part = TypeVar("_Part")
-#: The transaction coordinator moves, or is still ending the last transaction.
+#: Error codes of a transaction coordinator that moves, or is still ending the last transaction.
 _BUSY = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -39,12 +39,14 @@ _BUSY = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
 }
-#: A coordinator's answers for partitions that it does not know yet, or skipped because of an error of another one.
+#: A coordinator's answers for a partition that it does not know yet, or that it skipped because another one failed.
 _PARTITIONS_BUSY = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.OPERATION_NOT_ATTEMPTED}
 
 
 class Transactions:
-    """The transactions of one id. Creating this fences older owners of the id and aborts their open transactions."""
+    """The transactions of one transactional id. Creating this object fences older owners of the id and aborts their
+    open transactions.
+    """
 
     def __init__(self, connections: BrokerConnections, attempts: Attempts, transactional_id: str) -> None:
         self._connections, self._attempts, self._id = connections, attempts, transactional_id
@@ -52,7 +54,7 @@ class Transactions:
         self._added: set[Partition] = set()
         #: Whether each end of a transaction begins a new epoch.
         self.new_epochs = connections.finalized(_FEATURE) >= _EPOCH_A_TRANSACTION
-        #: The present id and epoch of the producer. Sequence numbers begin at 0 under each.
+        #: The present id and epoch of the producer. For each new pair, sequence numbers begin at 0.
         self.producer = self._start(_NOBODY)
         attempts.lost = False
 
@@ -64,14 +66,16 @@ class Transactions:
         self._attempts.lost = False
 
     def add(self, places: Iterable[Partition]) -> None:
-        """Adds partitions to the transaction: at the coordinator, unless their leaders add them themselves."""
+        """Adds partitions to the transaction. It asks the coordinator to add them, unless their leaders do so
+        (`new_epochs`).
+        """
         new = [place for place in dict.fromkeys(places) if place not in self._added]
         if new and not self.new_epochs:
-            self._tell(new)
+            self._add_at_coordinator(new)
         self._added.update(new)
 
     def commit(self) -> None:
-        """Commits the transaction, if it has any partition."""
+        """Commits the transaction, if it has partitions."""
         if not self._added:
             return
         version = 5 if self.new_epochs else 3
@@ -92,7 +96,9 @@ class Transactions:
             self.producer = Producer(answer.producer_id, answer.producer_epoch)
 
     def _start(self, before: Producer) -> Producer:
-        """A new epoch for a new owner, or for this one if it is still the owner. Raises Fenced if it is not."""
+        """Requests a new epoch: for a new owner if `before` is _NOBODY, otherwise for this one. Raises Fenced if this
+        one is no longer the owner.
+        """
         started = self._asked(
             lambda: InitProducerIdRequest(
                 transactional_id=self._id,
@@ -107,7 +113,7 @@ class Transactions:
         )
         return Producer(started.producer_id, started.producer_epoch)
 
-    def _tell(self, places: list[Partition]) -> None:
+    def _add_at_coordinator(self, places: list[Partition]) -> None:
         topics = by_topic(places)
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         self._asked(

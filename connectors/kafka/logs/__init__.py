@@ -1,1 +1,1 @@
-"""The topics that this system itself writes and reads: results, dead letters, heartbeats, rates of shedding."""
+"""The topics that this system writes and reads: results, dead letters, heartbeats, rates of shedding."""

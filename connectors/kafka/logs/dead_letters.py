@@ -1,4 +1,4 @@
-"""Reads dead letters: refused records with their positions and reasons, and which of them were replayed."""
+"""Reads dead letters, which are refused records with their positions and reasons, and finds out which were replayed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from operators.core.decoding import Broken, natural_of
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record, with its position in its topic. `query` is the name of the query that found the record's row in
-    fault, that is, one of its expressions has no value on the row; None if the source refused the record."""
+    """A refused record, with its position in its topic.
+
+    `query` is the query that refused it because one of its expressions has no value on the row; None if the source
+    refused it.
+    """
 
     topic: str
     partition: int
@@ -45,8 +48,9 @@ class DeadLetter:
 
 
 class ReplayMark(NamedTuple):
-    """Says that a refused record was replayed. `topic` is the id of the record's topic, because a re-created topic has
-    the same name and another id; it is the name only if the brokers give no ids."""
+    """States that a refused record was replayed. `topic` is the id of the record's topic, which differs for a
+    re-created topic of the same name; if the brokers have no topic ids, it is the name.
+    """
 
     topic: str
     partition: int
@@ -56,17 +60,19 @@ class ReplayMark(NamedTuple):
 def last_dead_letters(
     settings: KafkaSettings, admin: AdminClient, topic: str, marked: str, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
-    """The last dead letters in a dead-letter topic as documents, at most `limit`, oldest first. `marked` is the
-    `topic` of the source's ReplayMarks: the entry `replayed` says whether a mark with it exists for the record. Records
-    that are not dead letters are left out, with an alarm."""
+    """At most `limit` of the last dead letters in a dead-letter topic, as documents, oldest first.
+
+    The entry `replayed` of a document says whether the topic has a ReplayMark for the record; `marked` is the `topic`
+    of these marks. A record that is not a dead letter is left out and raises an alarm.
+    """
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
-    back, whole = 2 * limit, False  # twice, as a transaction ends with a marker, which takes an offset too
+    back, read_completely = 2 * limit, False  # twice, because the marker that ends a transaction also takes an offset
     letters, replayed = list[DeadLetter](), set[ReplayMark]()
-    while len(letters) < limit and not whole:
+    while len(letters) < limit and not read_completely:
         ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
         letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
-        back, whole = 2 * back, all(first[key] >= last[key] - back for key in wanted)
+        back, read_completely = 2 * back, all(first[key] >= last[key] - back for key in wanted)
     return [
         letter.document() | {"replayed": ReplayMark(marked, *letter.position) in replayed}
         for letter in letters[-limit:]
@@ -74,7 +80,7 @@ def last_dead_letters(
 
 
 def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[ReplayMark]]:
-    """The dead letters among the records, and the marks of replayed ones."""
+    """Separates dead letters from the marks of replayed records; raises an alarm for each other record."""
     letters, replayed = list[DeadLetter](), set[ReplayMark]()
     for message in messages:
         try:
@@ -88,8 +94,9 @@ def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[D
 
 
 class DeadLetterLog:
-    """The dead letters of one source, up to the end that its dead-letter topic had when this object was created.
-    Creating it waits until every transaction that is open on the topic has been decided."""
+    """The dead letters of one source, up to the end of the dead-letter topic at the time of creation of this object.
+    Creating it waits until all open transactions on the topic are committed or aborted.
+    """
 
     def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
         self._settings, self._topic, self._alarms = settings, topic, alarms

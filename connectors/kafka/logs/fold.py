@@ -1,4 +1,4 @@
-"""Folds changes into the relation that they add up to, as encoded rows."""
+"""Folds the changes of a result topic into the relation that they produce, as encoded rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ ROW_BYTES = 100
 
 
 class Fold:
-    """The relation after all changes with an instant of at most `at`, however they are split into pieces.
+    """The relation after all changes with an instant of at most `at`. The result does not depend on how `take` calls
+    split the changes.
 
-    A keyed change replaces the row of its key, or removes it (`-`); a keyless one adds or removes one row. Only the
-    remaining rows are kept, so memory grows with the relation and not with its history. Records are left out if
-    they are not changes, have one of the `bad` values, or lack the mark of the cluster `marked_by`; `refused` is called
-    for each of them.
+    A keyed change replaces or removes (`-`) the row of its key; a keyless one adds or removes one copy of a row. Only
+    the remaining rows are kept, so memory grows with the relation and not with its history. A record is left out, and
+    `refused` is called for it, if it is not a change, has one of the `bad` values, or does not name the cluster
+    `marked_by` as its writer.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Fold:
         self.bad, self._refused = bad, refused
         #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
         self.last, self.later = BEGINNING, 0
-        #: The greatest promise of the log: no instant below it follows.
+        #: The greatest heartbeat of the log: no change with an instant below it follows.
         self.frontier = BEGINNING
         self.rows: dict[bytes, bytes] = {}
         self.bag: Counter[bytes] = Counter()
@@ -57,7 +58,7 @@ class Fold:
                 self._refused(message, reason)
                 continue
             if message.value() is None and HEARTBEAT_HEADER in headers:
-                self._promise(message, header_instant(headers, HEARTBEAT_HEADER))
+                self._advance(message, header_instant(headers, HEARTBEAT_HEADER))
                 continue
             ts = change_instant(message)
             if ts is None:
@@ -72,7 +73,7 @@ class Fold:
             self.last = max(self.last, ts)
             self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
 
-    def _promise(self, message: Message, instant: int | None) -> None:
+    def _advance(self, message: Message, instant: int | None) -> None:
         if instant is None:
             self._refused(message, "a heartbeat without an instant")
         else:

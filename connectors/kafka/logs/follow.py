@@ -14,7 +14,8 @@ from connectors.kafka.client.topics import Partition, latest
 from connectors.kafka.records.publish import existing_partitions
 from operators.core.errors import UserError
 
-#: How long a broker may wait for records before it answers; newly assigned partitions wait for a pending answer.
+#: The time that a broker may wait for records before it answers. Fetching a newly assigned partition begins only after
+#: a pending answer.
 _WAIT_MS = 100
 #: Transient errors, after which the client reconnects by itself.
 _PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
@@ -28,7 +29,7 @@ class Pause(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A change, still encoded as in the topic."""
+    """A change with its encoded key and value."""
 
     op: str
     key: bytes | None
@@ -60,7 +61,7 @@ class Follower:
         self._consumer.close()
 
     def arrivals(self, poll_s: float = 0.2) -> Iterator[Arrival | Pause]:
-        """Changes as they arrive, and a pause whenever none has arrived for a while; never ends by itself."""
+        """Yields changes as they arrive, and a pause if none has arrived for `poll_s` seconds. It never ends."""
         while True:
             with translated(self._doing):
                 message = self._consumer.poll(poll_s)
@@ -75,11 +76,11 @@ class Follower:
                 raise translate(message.error(), self._doing)
 
     def ends(self) -> dict[Partition, int]:
-        """The committed end of each partition at this moment."""
+        """The present committed end of each partition."""
         return latest(self._admin, [(self._topic, p) for p in self._partitions])
 
     def reached(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether all records below these ends have been returned."""
+        """Whether `arrivals` has yielded all records below these ends."""
         return all(self._ended.get(partition, -1) >= end for partition, end in ends.items())
 
     @property

@@ -1,15 +1,17 @@
-"""Decodes the records of the heartbeat log, and computes from them which heartbeats are valid: a function of the log.
+"""Decodes the records of the heartbeat log, and computes from them which heartbeats are valid.
 
-Several fragments may read one source, and all of them must apply a heartbeat at the same offset. The log has one
-partition, so its records have one order, which decides the validity of heartbeats:
+Several fragments may read one source, and all of them must apply a heartbeat at the same offset. Therefore the validity
+of a heartbeat follows from the records of the log alone. The log has one partition, so all readers see the same order.
+A record has one of these keys:
 
 - `reads/FRAGMENT/SOURCE` says that a fragment reads a source. The fragment writes it before it reads the source.
 - `SOURCE/PARTITION` is a heartbeat. It is valid unless another fragment has said earlier in the log that it reads the
   source.
 - `ask/FRAGMENT/SOURCE/PARTITION` with a heartbeat as its value proposes that heartbeat. A fragment that has seen the
-  proposal does not read beyond its offset. If no fragment had read beyond the offset when all could see the proposal,
-  the proposing fragment confirms it with the value `true`, and it is valid; else it withdraws it with `false`. Only the
-  first answer has an effect, so any fragment may withdraw what a fragment that has ended has left open.
+  proposal does not read beyond its offset. Once all can see it, the proposing fragment checks that no fragment can have
+  read beyond the offset. If so, it confirms the proposal with the value `true`, which makes the heartbeat valid;
+  otherwise it withdraws the proposal with `false`. Only the first answer has an effect, so any fragment may withdraw
+  the open proposals of a fragment that has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class HeartbeatRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoggedHeartbeat(HeartbeatRecord):
-    """A heartbeat of a source partition. `writer` is the fragment that logged it; None: a version without marks did."""
+    """A heartbeat of a source partition. `writer` is the fragment that logged it; None if a version of dsms that did
+    not name writers logged it.
+    """
 
     partition: SourcePartition
     beat: Heartbeat
@@ -52,7 +56,7 @@ class ReadsSource(HeartbeatRecord):
 
 @dataclass(frozen=True, slots=True)
 class Proposal(HeartbeatRecord):
-    """A fragment proposes a heartbeat of a source partition; or an answer: True confirms it, False withdraws it."""
+    """A fragment's proposal of a heartbeat, or the answer to it: True confirms the proposal, False withdraws it."""
 
     fragment: str
     partition: SourcePartition
@@ -128,18 +132,18 @@ class Heartbeats:
                 self.open_proposals[(fragment, partition)] = beat
 
     def bounds(self) -> dict[SourcePartition, int]:
-        """The offsets beyond which no fragment may read before the proposals there are decided."""
+        """By partition, the offset beyond which no fragment may read until the open proposals are answered."""
         bounds: dict[SourcePartition, int] = {}
         for (_, partition), beat in self.open_proposals.items():
             bounds[partition] = min(beat.offset, bounds.get(partition, beat.offset))
         return bounds
 
     def shared(self, source: str, fragment: str) -> bool:
-        """Whether any fragment other than the given one reads a source."""
+        """Whether any fragment other than `fragment` reads a source."""
         return not self.readers.get(source, set()) <= {fragment}
 
     def promises_more(self, partition: SourcePartition, beat: Heartbeat) -> bool:
-        """Whether a heartbeat promises more than the known ones."""
+        """Whether a heartbeat promises a later instant than the last known one, or takes effect earlier."""
         return not any(
             beat.offset >= old.offset and old.time >= beat.time for old in self.known.get(partition, ())[-1:]
         )

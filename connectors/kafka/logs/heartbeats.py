@@ -25,19 +25,19 @@ from connectors.kafka.records.range_reader import OffsetRange, RangeReader, rais
 from operators.core.clock import Heartbeat
 from operators.core.errors import ExternalError
 
-#: How long to wait until written records can be read: longer than a transaction of another fragment may take, since an
-#: open one hides later records. The age at which others withdraw an open proposal.
+#: The time to wait until written records can be read; it is longer than any transaction, because an open transaction of
+#: another fragment hides later records. Then the age at which other fragments withdraw an open proposal.
 VISIBLE_TIMEOUT_S, PROPOSAL_TIMEOUT_S = 120.0, 30.0
 #: Returns the committed ends of source partitions.
 Ends = Callable[[Iterable[SourcePartition]], Mapping[SourcePartition, int]]
 
 
 class HeartbeatLog:
-    """The heartbeats of a cluster, as a fragment follows them. Creating the log fences all older owners of the
-    fragment, then reads the log. For use by one thread; another thread may close it.
+    """The heartbeats of a cluster, read and written by one fragment. Creating this object fences all older owners of
+    the fragment, then reads the log. One thread uses it; another thread may close it.
 
-    Law: a fragment that asks for the ends of source partitions, and then calls `follow`, knows all valid heartbeats
-    below these ends; `bounds` has the offsets of those that are still undecided.
+    Law: after a fragment has asked for the ends of source partitions, and then called `follow`, `known` has all valid
+    heartbeats below these ends, and `bounds` the offsets of undecided ones.
     """
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str, alarms: Alarms) -> None:
@@ -57,8 +57,9 @@ class HeartbeatLog:
         return self._state.known
 
     def follow(self, sources: Iterable[str]) -> None:
-        """Announces new sources and reads the log to its end: to be called after asking for the ends of sources, and
-        before reading up to them."""
+        """Announces that this fragment reads the sources, and reads the log to its end. Callers ask for the ends of the
+        sources before, and read the sources up to these ends after.
+        """
         fresh = [source for source in sources if self._fragment not in self._state.readers[source]]
         if fresh:
             self._write([(f"{READS}/{self._fragment}/{source}", True) for source in fresh])
@@ -67,12 +68,15 @@ class HeartbeatLog:
         self._withdraw_old()
 
     def bounds(self) -> dict[SourcePartition, int]:
-        """The offsets beyond which this fragment may not read yet, since proposals there are undecided."""
+        """The offsets beyond which this fragment may not read yet, because proposals at these offsets are undecided."""
         return self._state.bounds()
 
     def promise(self, due: Mapping[str, Mapping[int, Heartbeat]], ends: Ends) -> None:
-        """Logs heartbeats of sources, by partition; the valid ones are in `known` afterwards. If another fragment reads
-        the source, they are valid only if `ends` shows that no fragment can have read beyond them."""
+        """Logs heartbeats by source and partition; afterwards, `known` has the valid ones.
+
+        If another fragment reads the source too, a heartbeat is valid only if `ends` shows that no fragment can have
+        read beyond its offset.
+        """
         beats = {(source, part): beat for source, parts in due.items() for part, beat in parts.items()}
         beats = {partition: beat for partition, beat in beats.items() if self._state.promises_more(partition, beat)}
         asked = {partition for partition in beats if self._state.shared(partition[0], self._fragment)}
@@ -114,7 +118,9 @@ class HeartbeatLog:
         self._write(old)
 
     def _write(self, records: Sequence[tuple[str, object]]) -> None:
-        """Writes records and reads the log until it contains them: their order in the log decides what is valid."""
+        """Writes records and reads the log until it contains them, because the order in the log decides which are
+        valid.
+        """
         if not records:
             return
         keys, values = [key.encode() for key, _ in records], [msgspec.json.encode(value) for _, value in records]

@@ -1,11 +1,12 @@
-"""Reads and writes internal topics. All access goes through this file, so that no record in them can end a process.
+"""Reads and writes internal topics. All access goes through this module, which ensures that no record can end a
+process.
 
 The header `dsms-by` names the writer of a record, as "cluster/writer". Law of reading: a record is valid if this
 cluster wrote it and it can be decoded; every other record is left out, with an alarm.
 
-Older versions of dsms wrote no header. Their records are valid up to the record `CUT_OVER_KEY`, which the coordinator
-writes once no such version can write any more. An older version that reads `CUT_OVER_KEY` at its start ends, since its
-records would not be valid. So a downgrade is possible until the cut-over is written.
+Older versions of dsms wrote no header. Their records are valid up to the cut-over, a record with the key
+`CUT_OVER_KEY`, which the coordinator writes once no such version can write any more. An older version that starts and
+reads the cut-over ends, because its records would be invalid. So a downgrade is possible until the cut-over is written.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from operators.core.errors import ExternalError
 #: The key of the record after which every record has the header. It is invalid in every internal topic (an object
 #: without a name, a partition that is not a number, a result without a query), so older versions fail to read it.
 CUT_OVER_KEY = b"object/"
-#: On a record of this cluster without a value: the invalid records before it under its key are known and settled.
+#: On a record of this cluster without a value: the earlier invalid records under its key have been dealt with.
 SETTLES_HEADER = "dsms-settles"
 _CUT_OVER_VALUE = b'{"type": "a later version of dsms: the version before can no longer run this cluster"}'
 _T = TypeVar("_T")
@@ -39,21 +40,21 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record that is marked as written by this cluster, or was written before there were marks."""
+    """A valid record: it names this cluster as its writer, or precedes the cut-over."""
 
     key: bytes
     value: bytes | None
     partition: int
     offset: int
-    #: The incarnation that wrote it; None: a version without marks.
+    #: The incarnation that wrote it; None if an older version of dsms did, which did not name writers.
     writer: str | None = None
 
 
 @dataclass
 class Findings:
-    """What a reading found in addition to values."""
+    """What `InternalLog.read` found in addition to values."""
 
-    #: The keys whose last record is invalid. In a compacted topic it replaces the valid one before it.
+    #: The keys whose last record is invalid. In a compacted topic, this record replaces the valid one before it.
     left_out: set[bytes] = field(default_factory=set)
     #: The partitions whose cut-over was read.
     cut_over: set[int] = field(default_factory=set)
@@ -80,7 +81,7 @@ def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
 
 
 def why_foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
-    """Why a record is not the cluster's; None if it is. `cut_over`: the partitions whose cut-over precedes it."""
+    """Why a record is not the cluster's; None if it is. `cut_over` are the partitions whose cut-over was read."""
     writer = writer_of(message.headers())
     if writer is None:
         return "it does not name its writer" if message.partition() in cut_over else None
@@ -89,8 +90,9 @@ def why_foreign(message: Message, cluster: str, cut_over: Container[int]) -> str
 
 
 def why_foreign_result(message: Message, marked_by: str | None) -> str | None:
-    """Why a record of a result or of a table's log is not of the cluster `marked_by`, which marks all of them; None if
-    it is, or if the topic has no marks."""
+    """Why the cluster `marked_by` has not written a record of a result topic or of a table's log; None if it has.
+
+    `marked_by` is None for a topic whose records do not name their writer; then the result is None."""
     return None if marked_by is None else why_foreign(message, marked_by, (message.partition(),))
 
 
@@ -108,7 +110,7 @@ class InternalLog:
         return self._admin
 
     def records(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Records:
-        """Records of this topic, marked with this cluster and writer."""
+        """Records for this topic that name this cluster and writer."""
         return Records(self.topic, keys, values, [self._mark] * len(values))
 
     def read(
@@ -117,8 +119,8 @@ class InternalLog:
         """The decoded committed records, in the order of each partition; empty if the topic does not exist. `decode`
         returns None for a record without content, and raises Broken for an invalid one.
 
-        If `decided`, waits for the transactions that are open now, as `decided_ranges` does: a transaction that its
-        writer knows to be committed may seem open a little longer.
+        If `decided`, waits until the transactions that are open now have ended, as `decided_ranges` does. Readers see a
+        commit a little later than its writer.
         """
         findings = findings if findings is not None else Findings()
         return self.values(self._messages(decided=decided), decode, findings)
@@ -133,7 +135,9 @@ class InternalLog:
                 yield value
 
     def append(self, writer: TransactionalWriter, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
-        """Writes records in a transaction of their own, and reads them back if its outcome is unknown."""
+        """Writes records in one transaction; if its outcome is unknown, reads them back. Raises ExternalError if they
+        were lost.
+        """
         records = self.records(keys, values)
         writer.begin()
         writer.write(records)
@@ -142,8 +146,11 @@ class InternalLog:
             self.check(records)
 
     def check(self, written: Records) -> None:
-        """Raises ExternalError unless the last committed record of each key is the written one. Waits for transactions
-        that are open now. Used after a commit whose outcome is unknown, before its writer relies on it."""
+        """Raises ExternalError unless the last committed record of each key is the written one.
+
+        Writers call it after a commit whose outcome is unknown. It waits until the transactions that are open now have
+        ended.
+        """
         last = {entry.key: entry.value for entry in self.read(undecoded, decided=True)}
         wanted = {key: value for key, value in zip(written.keys, written.values, strict=True) if key != CUT_OVER_KEY}
         if lost := [key for key, value in wanted.items() if key is not None and last.get(key) != value]:
@@ -156,8 +163,8 @@ class InternalLog:
 
     def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
         """At most `count` decoded records, from the last 2 · `count` offsets of each partition."""
-        whole = committed_ranges(self._admin, self.topic)
-        ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in whole]
+        committed = committed_ranges(self._admin, self.topic)
+        ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in committed]
         messages = (message for piece in pieces(self._settings, ranges) for message in piece)
         values = (self._read(message, decode, Findings()) for message in messages)
         return [value for value in values if value is not None][-count:]
@@ -187,7 +194,9 @@ class InternalLog:
         return value
 
     def settling_records(self, keys: Sequence[bytes]) -> Records:
-        """Records that settle the invalid records of some keys; in a compacted topic they remove them."""
+        """Records that mark the invalid records of some keys as dealt with. In a compacted topic they replace these
+        records.
+        """
         headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
         return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
 
@@ -196,7 +205,9 @@ class InternalLog:
         return last_instant(self._settings, self._admin, topic, partitions)
 
     def missing_cut_over(self, found: Findings | None = None) -> Records | None:
-        """The cut-over for the partitions without one, given the findings of a reading; None if all have it."""
+        """The cut-over records for the partitions that have none; None if all have one. `found` are the findings of a
+        complete reading; without it, reads the topic.
+        """
         if found is None:
             found = Findings()
             for _ in self.read(_nothing, findings=found):
@@ -217,10 +228,10 @@ def _entry(message: Message) -> Entry:
 
 
 def _settles(message: Message) -> bool:
-    """Whether a record only settles those before it. Such a record names its writer."""
+    """Whether a record only marks those before it as dealt with; such a record names its writer."""
     headers = dict(message.headers() or [])
     return message.value() is None and SETTLES_HEADER in headers and BY_HEADER in headers
 
 
 def _nothing(_: Entry) -> None:
-    """Decodes nothing: only the writers of the records matter."""
+    """Decodes nothing, for readings of which only the findings matter."""

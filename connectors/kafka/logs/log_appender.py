@@ -21,11 +21,11 @@ class LogAppender:
         self._producer, self._log = settings.producer(linger_ms=0), log
 
     def append(self, value: bytes) -> bool:
-        """Appends a record without waiting. Returns False, and drops it, if too many wait to be sent already."""
+        """Queues a record without waiting. Returns False, and drops the record, if the queue is full."""
         return not self._send(value, None)
 
     def append_now(self, value: bytes) -> None:
-        """Appends a record and returns once Kafka has it. Raises ExternalError if it is not acknowledged in 10 s."""
+        """Appends a record and waits for Kafka's acknowledgement. Raises ExternalError after 10 s without it."""
         arrived, errors = threading.Event(), list[str]()
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -41,7 +41,7 @@ class LogAppender:
             raise ExternalError(f'cannot write to topic "{self._log.topic}": {reason}', retryable=True)
 
     def flush(self) -> None:
-        """Waits until everything has been sent, at most ten seconds."""
+        """Waits until all queued records have been sent, at most 10 s."""
         self._producer.flush(_WAIT_S)
 
     def _send(self, value: bytes, delivered: object) -> list[str]:

@@ -28,7 +28,7 @@ _GAP = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A dead letter to replay, the refused record, and the value to write; None for a record without one."""
+    """A dead letter to replay, the refused record, and the value to write: None for a record without a value."""
 
     letter: DeadLetter
     message: Message
@@ -45,8 +45,9 @@ class Target:
 
 
 class ReplayWriter:
-    """The only writer of replays in a cluster. Creating one fences an older one and aborts its open transaction, so
-    that marks read afterwards are complete. If the block ends without `write`, nothing is written."""
+    """The only writer of replays in a cluster. Creating it fences an older one and aborts its open transaction; marks
+    that are read afterwards are complete. A block that ends without `write` writes nothing.
+    """
 
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
         self._writer, self._begun = EpochWriter(settings, transactional_id(cluster, "replay")), False
@@ -69,8 +70,9 @@ class ReplayWriter:
 
     def write(self, topic: Target, replays: Sequence[Replayed], *, stamped: bool) -> None:
         """Atomically writes the records to their topic, each to its partition with its key and headers, and marks their
-        dead letters. If `stamped`, a record without an instant gets its original timestamp as its instant, so that it
-        is valid from the same instant as the refused record would have been."""
+        dead letters. If `stamped`, a record without an instant in a header gets its original timestamp as instant; so
+        its row is valid from the same instant as that of the refused record would have been.
+        """
         self._begun = True
         self._writer.begin()
         self._writer.write(_records(topic.name, replays, stamped))
@@ -128,7 +130,7 @@ def refused_records(
 
 
 def _body(message: Message) -> bytes:
-    """The bytes that a dead letter quotes: the value of a record, or its key if it has no value."""
+    """The bytes that a dead letter contains: the value of a record, or its key if it has no value."""
     value = message.value()
     return (message.key() or b"") if value is None else value
 

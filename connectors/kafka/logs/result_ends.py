@@ -1,4 +1,4 @@
-"""Finds how far a result topic goes, from its own records."""
+"""Finds the instant up to which a result topic is complete, from its records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from connectors.kafka.client.topics import earliest, latest, partitions_of
 from connectors.kafka.records.range_reader import read_whole
 from operators.core.delta import FOREVER
 
-#: How many of the last offsets are read first; the number is doubled until a record with an instant is found.
+#: The number of last offsets that are read first; it is doubled until a record with an instant is found.
 _FIRST = 100
 _LONGEST = len(str(-FOREVER))
 
 
 def header_instant(headers: Mapping[str, bytes | None], name: str) -> int | None:
-    """The instant in a header; None if it is missing or one of the greatest values, which mean "no instant".
+    """The instant in a header; None if it is missing, is not a number, or is so large that it means "no instant".
 
     >>> header_instant({"dsms-ts": b"-7"}, "dsms-ts"), header_instant({"dsms-ts": b"x"}, "dsms-ts")
     (-7, None)
@@ -33,16 +33,18 @@ def header_instant(headers: Mapping[str, bytes | None], name: str) -> int | None
 
 
 def change_instant(message: Message) -> int | None:
-    """The instant of a change; None if the record has none, so that it is not a change of a result or a table."""
+    """The instant of a change; None if the record has none and is therefore not a change of a result or a table."""
     return header_instant(dict(message.headers() or []), TS_HEADER)
 
 
 def last_instant(
     settings: KafkaSettings, admin: AdminClient, topic: str, partitions: Collection[int] | None = None
 ) -> int | None:
-    """The greatest instant in a result topic, or in some of its partitions; None if they have no results. The
-    partitions must have one writer, which writes in the order of instants and publishes an instant as a whole: then all
-    of its results up to this instant are in the topic. A promise says the same of the instant before it."""
+    """The greatest instant in a result topic, or in some of its partitions; None if they have no results.
+
+    All results up to this instant are in the topic if the partitions have one writer, which publishes instants in order
+    and each instant completely. A heartbeat counts as a result at the instant before it.
+    """
     present = partitions_of(admin, topic)
     wanted = [(topic, partition) for partition in present if partitions is None or partition in partitions]
     starts, ends = earliest(admin, wanted), latest(admin, wanted)
@@ -71,6 +73,6 @@ def _greatest(messages: Iterable[Message]) -> int | None:
 
 
 def _promised(message: Message) -> int | None:
-    """The last instant below the promise of a record without a value."""
+    """The last instant below the heartbeat in a record without a value."""
     promise = None if message.value() is not None else header_instant(dict(message.headers() or []), HEARTBEAT_HEADER)
     return None if promise is None else promise - 1

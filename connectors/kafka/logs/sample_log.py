@@ -1,4 +1,4 @@
-"""Appends samples to topics. A sample that cannot be sent is dropped: the next one supersedes it."""
+"""Appends samples to topics. A sample that cannot be sent is dropped, because the next one supersedes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.logs.internal_log import mark
 
-#: A sample that could not be sent for this long is outdated.
+#: The time after which a sample that could not be sent is dropped.
 _TIMEOUT_MS = 5_000
 
 

@@ -1,4 +1,4 @@
-"""The shed log: the rates at which a query's input is kept, with the offsets from which they apply.
+"""The shed log has the rates at which a query's input is kept, with the offsets from which they apply.
 
 The owner of a fragment writes a rate before it plans the batch that uses it; the next owner replays the log.
 """
@@ -60,7 +60,8 @@ def logged_decisions(
 
 
 def read_decision(entry: Entry) -> tuple[str, SourcePartition, Decision]:
-    """The query, source partition and decision in a record. Older versions wrote no instants. Raises Broken if invalid.
+    """The query, source partition and decision in a record. Older versions wrote no instants. Raises Broken if the
+    record is invalid.
 
     >>> read_decision(Entry(b"o4/o1/0", b"[7,0.5,900,901]", 0, 0))
     ('o4', ('o1', 0), Decision(offset=7, fraction=0.5, frontier=900, high=901))

@@ -1,4 +1,4 @@
-"""The native part: converts between Kafka's record batches and columns, in C without the interpreter lock.
+"""The native part: C code that converts between Kafka's record batches and columns, without the interpreter lock.
 
 `python -m connectors.kafka.native.library` builds it with the installed C compiler. Without a compiler, everything
 works with confluent-kafka's messages, more slowly.
@@ -22,7 +22,7 @@ _SOURCE = Path(__file__).with_name("records.c")
 _BUILT = Path(__file__).with_name("built")
 _FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
 _TIMEOUT_S = 300.0
-#: The environment variable with the file of another library to load, or `off` to load none.
+#: The environment variable that names another library to load, or is `off` to load none.
 SWITCH = "DSMS_NATIVE_LIBRARY"
 #: What records.c returns for a batch in a message format older than version 2.
 OLD_FORMAT = -4
@@ -67,15 +67,16 @@ class GivenColumn(ctypes.Structure):
 
 
 def _built_file() -> Path:
-    """The file in which the library for the present source, platform and flags is built."""
+    """The file of the library for the present source, platform and flags."""
     digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
     return _BUILT / f"records-{sysconfig.get_platform()}-{digest}.so"
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """The library, if it was built from the present source; None otherwise. The environment variable
-    DSMS_NATIVE_LIBRARY names another file, or is `off` to use none."""
+    """The library that was built from the present source; None if it does not exist. The environment variable
+    DSMS_NATIVE_LIBRARY names another file, or is `off` to use no library.
+    """
     file = os.environ.get(SWITCH) or str(_built_file())
     return None if file == "off" else load(file)
 

@@ -1,1 +1,1 @@
-"""Records of topics, read and written as columns where the native part can, else as messages."""
+"""Reads and writes records of topics, as columns if the native part is available, otherwise as messages."""

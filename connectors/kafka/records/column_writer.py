@@ -1,4 +1,4 @@
-"""The transactional writer of a fragment, from columns: one epoch is one transaction. Needs the native part.
+"""The transactional writer of a fragment, which encodes columns. One epoch is one transaction. Needs the native part.
 
 Each partition is added to the transaction before its first batch is written (see `transactions.py`). Every batch
 is acknowledged before the commit is requested. A batch that may have been lost is sent again with the same sequence
@@ -28,14 +28,15 @@ from connectors.kafka.records.record_columns import RecordColumns, Records, colu
 from connectors.kafka.records.record_encoding import RecordEncoder
 from operators.core.errors import ExternalError
 
-#: How many bytes of batches are collected before they are sent, and the most bytes of a request.
+#: The bytes of batches that are collected before they are sent; also the most bytes of a request.
 _REQUEST_BYTES = 1_800_000
 _ALL_REPLICAS = -1
-#: The versions of the produce request for the first and the second version of the transaction protocol: from 12 on, a
-#: leader adds the partition to the transaction itself; from 13 on, topics are identified by their ids.
+#: The least and greatest versions of the produce request for `transaction.version` 1 and 2. From request version 12 on,
+#: a leader adds the partition to the transaction itself; from 13 on, topics are identified by their ids.
 _VERSIONS_TV1, _VERSIONS_TV2 = (3, 9), (12, 12)
 _SEQUENCES = 1 << 31
-#: A partition moves or has too few replicas in sync, or its leader waits for the end of the last transaction.
+#: Error codes for a partition that moves or has too few replicas in sync, or whose leader waits for the end of the last
+#: transaction.
 _PARTITION_BUSY = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -61,7 +62,9 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A request in flight: at most one batch a partition. `answer` is None if there was no leader to send it to."""
+    """A request in flight, with at most one batch for each partition. `answer` is None if no leader was known to which
+    it could be sent.
+    """
 
     batches: tuple[_Batch, ...]
     answer: Future | None
@@ -88,19 +91,22 @@ class ColumnWriter:
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether the answer to a request of this transaction, or of the last one that was ended, was lost. If so, the
-        owner must read back what it wrote before it relies on it."""
+        """Whether the answer to a request of the present or last transaction was lost. If so, the owner must read back
+        what it wrote before it relies on it.
+        """
         return self._attempts.lost
 
     @property
     def must_be_replaced(self) -> bool:
         """Whether the owner must create a new writer, because a transaction was not ended. Lost answers do not require
-        that: `begin` ensures that late requests do no harm."""
+        a new writer, because `begin` makes late requests harmless.
+        """
         return self._open
 
     def begin(self, topics: Iterable[str] = ()) -> None:
-        """Starts a transaction. The partitions of `topics` are looked up together, those of other topics one by one.
-        Raises ExternalError if the writer must be replaced."""
+        """Starts a transaction. Looks up the partitions of `topics` together; those of other topics are looked up one
+        by one. Raises ExternalError if the writer must be replaced.
+        """
         if self.must_be_replaced:
             raise ExternalError(
                 "cannot begin a transaction: the last one was not ended", hint="the writer is re-created automatically"
@@ -127,7 +133,7 @@ class ColumnWriter:
                     self._flush()
 
     def await_written(self) -> None:
-        """Returns once the brokers have acknowledged all records."""
+        """Waits until the brokers have acknowledged all records."""
         self._flush()
         while self._in_flight:
             self._await_acknowledged(self._in_flight[0])
@@ -145,7 +151,7 @@ class ColumnWriter:
     # partitions
 
     def _partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of partitions of a topic."""
         known = self._connections.partitions(topic) or self._attempts.retry(
             lambda last: self._connections.partitions(topic, refreshed=last is not None), f'looking up topic "{topic}"'
         )
@@ -208,7 +214,7 @@ class ColumnWriter:
         self._attempts.retry(attempt, f'writing to topic "{sent.batches[0].partition[0]}"')
 
     def _lost(self, sent: _Sent) -> dict[_Batch, int]:
-        """The batches of a request that have to be sent again, each with Kafka's error code."""
+        """The batches of a request that must be sent again, each with Kafka's error code."""
         if sent.answer is None:
             return dict.fromkeys(sent.batches, KafkaError.LEADER_NOT_AVAILABLE)
         try:
@@ -227,13 +233,14 @@ class ColumnWriter:
         return {batch: codes[batch.partition] for batch in sent.batches if codes[batch.partition] in _PARTITION_BUSY}
 
 
-#: Both write the same records; their owners have to act on `must_be_replaced` and `outcome_unknown`.
+#: Both classes write the same records. Owners must act on `must_be_replaced` and `outcome_unknown`.
 TransactionalWriter = ColumnWriter | EpochWriter
 
 
 def transactional_writer(settings: KafkaSettings, transactional_id: str, *, native: bool = True) -> TransactionalWriter:
-    """A transactional writer: from columns if `native`, the native part is built and BrokerConnections supports the
-    settings, else as confluent-kafka's messages."""
+    """A ColumnWriter if `native`, the native part is built and BrokerConnections supports the settings; otherwise an
+    EpochWriter.
+    """
     if native and library() is not None and supported(settings):
         return ColumnWriter(settings, transactional_id)
     return EpochWriter(settings, transactional_id)

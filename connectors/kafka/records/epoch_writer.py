@@ -1,11 +1,12 @@
-"""The transactional writer of a fragment: one epoch is one transaction. It takes the place of the writer in
-`column_writer.py` without the native part, and with settings that the other one does not support.
+"""The transactional writer of a fragment, based on librdkafka. One epoch is one transaction.
+
+It is used without the native part, and with settings that the writer in `column_writer.py` does not support.
 
 When an answer is lost, librdkafka resends the request under the same producer epoch (a number of Kafka's, which is not
 the epoch of the fragment). The first request may arrive late and end the next transaction, or a part of it (KIP-890). A
 greater producer epoch for each transaction would prevent this, but librdkafka gets one only by creating a producer, and
-that also fences an owner that has taken over in the meantime. So a writer that has lost a connection finishes its
-transaction and must then be replaced: its owner creates a new writer, as after a crash.
+that also fences an owner that has taken over in the meantime. Therefore a writer that has lost a connection finishes
+its transaction; then its owner replaces it by a new writer, as after a crash.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from operators.core.errors import ExternalError
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
-#: After this many records, the writer polls, which reports refused records and lost connections.
+#: The number of records after which the writer polls; polling reports refused records and lost connections.
 POLL_EVERY = 10_000
 #: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
@@ -57,7 +58,9 @@ class EpochWriter:
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether the answer to a request may have been lost: the owner must check how the last transaction ended."""
+        """Whether the answer to a request may have been lost. If so, the owner must check how the last transaction
+        ended.
+        """
         self._producer.poll(0)
         return self._lost_connections.any
 
@@ -67,8 +70,9 @@ class EpochWriter:
         return self.outcome_unknown
 
     def begin(self, topics: Iterable[str] = ()) -> None:
-        """Starts the epoch's transaction. `topics` is ignored: other writers look up these topics first, librdkafka
-        does so itself. Raises ExternalError if the writer must be replaced."""
+        """Starts the epoch's transaction. `topics`, which ColumnWriter looks up first, is ignored, because librdkafka
+        looks up topics itself. Raises ExternalError if the writer must be replaced.
+        """
         if self.must_be_replaced:
             raise ExternalError(
                 "the connection to kafka was lost, and a delayed request could end the next transaction",
@@ -111,7 +115,7 @@ class EpochWriter:
         return end - start
 
     def await_written(self) -> None:
-        """Returns once the brokers have acknowledged all records, or refused some, which makes the commit fail."""
+        """Waits until the brokers have acknowledged all records, or refused some, which makes the commit fail."""
         with translated("writing records", transactional=True):
             left = self._producer.flush(_COMMIT_TIMEOUT_S)
         if left:
@@ -120,8 +124,9 @@ class EpochWriter:
             )
 
     def commit(self) -> None:
-        """Makes the epoch visible atomically. A retriable failure is retried once. Raises TopicRefusedRecords if a
-        topic refuses its records; nothing is visible then."""
+        """Makes the epoch visible atomically. A retriable failure is retried once. Raises TopicRefusedRecords, and
+        makes nothing visible, if a topic refuses its records.
+        """
         try:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
         except (KafkaException, SystemError) as error:
@@ -138,8 +143,7 @@ class EpochWriter:
             raise translate(cause, "committing a transaction", transactional=True) from error
 
     def abort(self) -> None:
-        """Aborts a transaction that was begun and not committed, so that readers of its topics need not wait until it
-        times out."""
+        """Aborts the open transaction. Otherwise, readers of its topics would wait until it times out."""
         with translated("aborting a transaction", transactional=True):
             self._producer.abort_transaction(_COMMIT_TIMEOUT_S)
 

@@ -1,8 +1,8 @@
 """Reads ranges of offsets as columns, without creating an object for each record. Needs the native part.
 
-Each partition has a request in flight while its last response is processed, so the records of a range that starts where
-the last one ended are usually fetched already. If a range ends within a batch, the batch is kept and decoded again from
-that offset.
+While the last response of a partition is processed, the next request is in flight. So the records of a range that
+starts where the last range ended have usually been fetched already. If a range ends within a batch, the batch is kept,
+and decoded again for the next range.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_PARTITIONS = 32
 _NAMED = 12
 _COMMITTED = 1
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
-#: The partition moves, or its leader has just started.
+#: Error codes for a partition that moves, or whose leader has just started.
 _MOVING = {
     _UNKNOWN,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -61,7 +61,7 @@ def readable(settings: KafkaSettings) -> bool:
 
 
 def unreadable(settings: KafkaSettings) -> str:
-    """Why no FetchReader can be created; empty if one can."""
+    """Why no FetchReader can be created; "" if one can."""
     if library() is None:
         return "the native part is not built, or switched off"
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
@@ -69,7 +69,9 @@ def unreadable(settings: KafkaSettings) -> str:
 
 
 class FetchReader:
-    """Reads ranges of many partitions. If there are too many, drops what is kept for the least recently used ones."""
+    """Reads ranges of many partitions. It keeps responses for the 32 partitions that were used most recently, or for
+    all partitions of one call.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings, self.connections = settings, BrokerConnections(settings)
@@ -79,8 +81,8 @@ class FetchReader:
         """The committed records of each range, in at least one piece. All ranges are requested at once; each must be
         read to its end before `read` is called again.
 
-        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
-        a transient failure, such as no record arriving for 30 s, is raised.
+        If a range can never be read, because its records or its topic are gone, its last piece is the error. A
+        transient failure, for example if no record arrives for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
         while len(self._partitions) > max(_MOST_PARTITIONS, len(ranges)):
@@ -102,7 +104,7 @@ class FetchReader:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """A response: whole batches, which of them are visible, and the offset after them."""
+    """A response: whole batches, a mask of the visible ones, and the offset after them."""
 
     data: bytes
     batches: Batches
@@ -110,13 +112,14 @@ class _Fetched:
     next_offset: int
 
     def piece(self, least: int, end: int) -> tuple[BatchPiece, int]:
-        """The first visible records with least ≤ offset < end, and the offset after the last one examined. How many
-        they are depends on their uncompressed size."""
+        """The first visible records with least ≤ offset < end, and the offset after the last one examined. Their number
+        depends on their uncompressed size.
+        """
         inside = (self.batches["last_offset"] >= least) & (self.batches["base_offset"] < end)
         wanted = self.batches[inside & self.visible]
         piece = BatchPiece(self.data, wanted, least, end)
-        looked_at = wanted[: piece.batches] if piece.batches < len(wanted) else self.batches[inside]
-        return piece, min(int(looked_at["last_offset"].max(initial=least - 1)) + 1, end)
+        examined = wanted[: piece.batches] if piece.batches < len(wanted) else self.batches[inside]
+        return piece, min(int(examined["last_offset"].max(initial=least - 1)) + 1, end)
 
 
 class _PartitionFetcher:
@@ -125,7 +128,7 @@ class _PartitionFetcher:
     def __init__(self, reader: FetchReader, topic: str, partition: int) -> None:
         self._connections, self._admin = reader.connections, reader.settings.admin
         self._topic, self._partition = topic, partition
-        #: The request in flight with its start offset; the last response; the offset reached in it.
+        #: The request in flight with its start offset; the last response; the offset up to which it was read.
         self._asked: tuple[int, Future | None] | None = None
         self._held: _Fetched | None = None
         self._at: int | None = None
@@ -141,7 +144,7 @@ class _PartitionFetcher:
         at, self._at = wanted.start, None
         while at < wanted.end:
             if self._held is None or self._held.next_offset <= at:
-                self._held = None  # so that its memory is free before the next one comes
+                self._held = None  # frees its memory before the next one comes
                 self._held = self._next(at, wanted.end)
             piece, at = self._held.piece(at, wanted.end)
             yield piece
@@ -152,16 +155,16 @@ class _PartitionFetcher:
 
     def _next(self, at: int, end: int) -> _Fetched:
         """The next response with records; requests the one after it."""
-        heard = time.monotonic()
+        last_records = time.monotonic()
         while True:
-            response = self._response(at, heard)
+            response = self._response(at, last_records)
             if response is not None:
                 fetched = _fetched(response, at)
                 if fetched is not None:
                     if fetched.next_offset < max(end, response.last_stable_offset):
                         self._ask(fetched.next_offset)
                     return fetched
-            if time.monotonic() - heard > _STALL_S:
+            if time.monotonic() - last_records > _STALL_S:
                 place = f"{self._topic}/{self._partition} at offset {at}"
                 raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
 

@@ -1,4 +1,4 @@
-"""The partition of a record key, as JVM clients and librdkafka's `murmur2_random` choose it."""
+"""Computes the partition of a record key in the same way as JVM clients and librdkafka's `murmur2_random`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _POSITIVE = np.uint32(0x7FFFFFFF)
 
 
 def key_partitions(keys: pl.Series, partitions: int) -> NDArray[np.int32]:
-    """The partition of each binary key, none of them null, in a topic with `partitions` partitions.
+    """The partition of each binary key in a topic with `partitions` partitions. No key may be null.
 
     >>> key_partitions(pl.Series([b"", b"a", b"dsms", b"streams"]), 10).tolist()
     [1, 4, 8, 6]

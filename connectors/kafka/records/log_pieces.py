@@ -1,4 +1,4 @@
-"""Consecutive records of a partition as columns, independent of how they were read."""
+"""Consecutive records of a partition as columns. Columns and messages have the same interface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from connectors.formats.binary_column import Ints
 from operators.core.errors import DsmsError
 
-#: The number of evenly spaced messages from which the bytes of a piece are estimated.
+#: The size of a piece is estimated from about this many evenly spaced messages.
 _WEIGHED = 1_000
 
 

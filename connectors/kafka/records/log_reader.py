@@ -36,7 +36,7 @@ class LogReader:
     """Reads ranges of many partitions as `RangeReader` does, with the same records and errors, column by column."""
 
     def __init__(self, settings: KafkaSettings, *, native: bool = True) -> None:
-        """If `native` is false, reads messages, as if the native part were missing."""
+        """If `native` is false, the native part is not used."""
         self._messages = RangeReader(settings)
         self._columns = FetchReader(settings) if native and readable(settings) else None
 
@@ -44,8 +44,8 @@ class LogReader:
         """The committed records of each range, in at least one piece. All ranges are fetched concurrently; each must be
         read to its end before `read` is called again.
 
-        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
-        a transient failure, such as no record arriving for 30 s, is raised.
+        If a range can never be read, because its records or its topic are gone, its last piece is the error. A
+        transient failure, for example if no record arrives for 30 s, is raised.
         """
         if self._columns is None:
             return [_as_pieces(pieces) for pieces in self._messages.read(ranges)]
@@ -59,7 +59,7 @@ class LogReader:
             self._columns.close()
 
     def _in_any_format(self, pieces: LogPieces, wanted: OffsetRange) -> LogPieces:
-        """The pieces. From the first record in a format before Kafka 0.11 on, they are read as messages."""
+        """Passes pieces on; from the first record in a format before Kafka 0.11 on, reads the range as messages."""
         at = wanted.start
         for piece in pieces:
             if isinstance(piece, OldFormat):

@@ -1,4 +1,4 @@
-"""Reads a topic piece by piece, so that memory is bounded by one piece, however long the log is."""
+"""Reads a topic piece by piece; only one piece is in memory at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECIDED_S = 30.0
 
 
 def committed_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
-    """The committed offsets of each partition, from `start` if given; [] if the topic does not exist."""
+    """The ranges of committed offsets of a topic, from the offsets in `start` by partition; [] if it does not exist."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     ranges = [
@@ -29,10 +29,10 @@ def committed_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | 
 
 
 def decided_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
-    """Like `committed_ranges`, but waits until every transaction that is open now has been decided.
+    """Like `committed_ranges`, but first waits until the transactions that are open now are committed or aborted.
 
-    The commit marker of a transaction reaches each of its partitions a little after its writer, or a reader of another
-    partition, sees the commit; until then the partition seems to end before the transaction.
+    The commit marker of a transaction may reach a partition a little after its writer, or a reader of another
+    partition, has seen the commit. Until then the partition seems to end before the transaction.
     """
     ends = written(admin, [(topic, partition) for partition in partitions_of(admin, topic)])
     waiting, deadline = threading.Event(), time.monotonic() + _DECIDED_S

@@ -1,4 +1,4 @@
-"""Publishes records to a topic: each is written once, in order per partition, and counted when acknowledged."""
+"""Publishes records to a topic. Each is written once, in order within its partition, and counted when acknowledged."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ _ANY_PARTITION = -1
 Headers = list[tuple[str, bytes]]
 #: Key, value, headers and partition; -1: the key determines the partition.
 Record = tuple[bytes | None, bytes | None, Headers, int]
-#: The callback of the client when a record is acknowledged, or finally fails.
+#: The client calls it when a record is acknowledged, or has finally failed.
 Delivered = Callable[[KafkaError | None, Message], None]
 
 
@@ -49,7 +49,8 @@ class Outgoing:
 
 
 def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
-    """Records that promise that no record below the instant will follow. Raises UserError if it is not an instant.
+    """A heartbeat for each partition: no record below the instant will follow. Raises UserError if `instant` is out of
+    range.
 
     >>> heartbeats([0], 7)
     [(None, None, [('dsms-heartbeat', b'7')], 0)]
@@ -76,9 +77,9 @@ def queue(
 
 
 def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
-    """The partitions of a topic. Raises UserError with the existing topics if there is no such topic.
+    """The partitions of a topic. Raises UserError, with the existing topics, if it does not exist.
 
-    A broker may learn of a new topic a moment later, so a missing one is looked up again for a while.
+    Brokers learn of a new topic with a delay, so a missing one is looked up again for 2 s.
     """
     admin = settings.admin()
     deadline = time.monotonic() + _APPEARS_S
@@ -97,7 +98,7 @@ def _not_found(admin: AdminClient, topic: str) -> UserError:
 
 
 class Publisher:
-    """Sends records to a topic. The client retries without duplicates; after the first failure nothing more is sent.
+    """Sends records to a topic. The client retries without duplicates; after the first failure, it sends nothing more.
 
     `delivered` counts the records that the broker has acknowledged. Keys determine partitions as in JVM clients.
     """
@@ -114,7 +115,9 @@ class Publisher:
         self._queue(message.record())
 
     def heartbeat(self, instant: int) -> int:
-        """Promises on every partition that no record below the instant will follow; returns their number."""
+        """Writes a heartbeat to each partition: no record below the instant will follow. Returns the number of
+        partitions.
+        """
         self.flush()
         for record in heartbeats(self._partitions, instant):
             self._queue(record)
@@ -122,12 +125,12 @@ class Publisher:
         return len(self._partitions)
 
     def flush(self) -> None:
-        """Returns when all sent records are acknowledged; raises the first failure."""
+        """Waits until all sent records are acknowledged; raises the first failure."""
         self.settle()
         self._raise_failure()
 
     def settle(self) -> None:
-        """Returns when all sent records are acknowledged or have finally failed."""
+        """Waits until all sent records are acknowledged or have finally failed."""
         while self._producer.flush(1.0):
             pass
 

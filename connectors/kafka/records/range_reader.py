@@ -1,6 +1,6 @@
 """Reads ranges of offsets piece by piece, as confluent-kafka's messages.
 
-Each partition keeps its consumer, so that fetching continues for a range that starts where the last one ended.
+The consumer of a partition is kept, and continues fetching for a range that starts where the last one ended.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from connectors.kafka.client.topics import TIMEOUT_S, Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 #: A piece ends when it has at least _PIECE records or _PIECE_BYTES. At most _ASKED records are requested at a time,
-#: fewer if they are large, since the client holds them too. A record takes about 400 bytes more than its value.
+#: fewer if they are large, because the client holds them in memory too. A record takes about 400 bytes in addition to
+#: its value.
 _PIECE, _PIECE_BYTES, _ASKED = 10_000, 32 << 20, 2_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
-#: librdkafka decompresses a whole response at once, so a response is limited to few compressed bytes. A larger batch
-#: comes alone. A Zstandard batch may expand to the maximum size of a response, a gzip batch to a thousand times its
-#: size.
+#: librdkafka decompresses a whole response at once, so the compressed bytes of a response are limited. A larger batch
+#: is a response of its own. A Zstandard batch may expand to the maximum size of a response, a gzip batch to a thousand
+#: times its size.
 _RESPONSE_BYTES = 32 << 10
 _PREFETCH = {
     "fetch_message_max_bytes": _RESPONSE_BYTES,
@@ -51,7 +52,9 @@ class OffsetRange:
 
 
 class RangeReader:
-    """Reads ranges of many partitions; if there are too many consumers, closes the least recently used ones."""
+    """Reads ranges of many partitions. It keeps the 32 consumers that were used most recently, or one for each range of
+    a call.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -61,8 +64,8 @@ class RangeReader:
         """The committed records of each range, in at least one piece. All ranges are fetched concurrently; each must be
         read to its end before `read` is called again.
 
-        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
-        a transient failure, such as no record arriving for 30 s, is raised.
+        If a range can never be read, because its records or its topic are gone, its last piece is the error. A
+        transient failure, for example if no record arrives for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
         while len(self._readers) > max(_MOST_CONSUMERS, len(ranges)):
@@ -86,13 +89,14 @@ class RangeReader:
 
 
 class _PartitionReader:
-    """A consumer of one partition and its next offset, None if unknown. At the end of the log it stops fetching, since
-    polling a hundred times a second would keep the brokers busy."""
+    """A consumer of one partition and its next offset; None if unknown. At the end of the log it stops fetching,
+    because polling a hundred times a second would keep the brokers busy.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = settings.consumer(**_PREFETCH)
         self._at: int | None = None
-        #: How many records are requested at a time; the first record shows how large they are.
+        #: The number of records to request next. It begins with 1, to learn how large records are.
         self._asked = 1
 
     def start(self, wanted: OffsetRange) -> None:
@@ -106,27 +110,27 @@ class _PartitionReader:
         """The records of the range that `start` was called with, in at least one piece."""
         at, self._at = wanted.start, None
         piece: list[Message] = []
-        size, heard = 0, time.monotonic()
+        size, last_records = 0, time.monotonic()
         while at < wanted.end:
             if len(piece) >= _PIECE or size >= _PIECE_BYTES:
                 yield piece
-                piece, size, heard = [], 0, time.monotonic()
+                piece, size, last_records = [], 0, time.monotonic()
             with translated("reading"):
                 messages = self._consumer.consume(min(wanted.end - at, self._asked), 0.5)
             if messages:
-                heard = time.monotonic()
+                last_records = time.monotonic()
                 at = self._take(messages, wanted, piece, at)
-                size += self._weighed(messages)
+                size += self._adapt_to_size(messages)
                 del messages  # so that this memory is freed before the next request
-            elif time.monotonic() - heard > _STALL_S:
+            elif time.monotonic() - last_records > _STALL_S:
                 place = f"{wanted.topic}/{wanted.partition} at offset {at}"
                 raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
         if at == wanted.end and not self._rest(wanted):
             self._at = at
         yield _cut(piece, wanted.end)
 
-    def _weighed(self, messages: list[Message]) -> int:
-        """The bytes of the values. Lets the next request ask for about as many records as fill a piece."""
+    def _adapt_to_size(self, messages: list[Message]) -> int:
+        """The bytes of the values. Also sets the number of records for the next request such that they fill a piece."""
         size = sum(map(len, messages))
         self._asked = min(max(_PIECE_BYTES * len(messages) // max(size, 1), 1), _ASKED)
         return size
@@ -143,8 +147,9 @@ class _PartitionReader:
         return True
 
     def _take(self, messages: list[Message], wanted: OffsetRange, piece: list[Message], at: int) -> int:
-        """Adds the records from `at` on to the piece, returns the next offset. The end-of-partition event gives the end
-        of the log even if its last offsets have no committed record."""
+        """Adds records to the piece; returns the next offset. If the last offsets of the log have no committed record,
+        the end-of-partition event has the next offset.
+        """
         if set(map(Message.error, messages)) == {None}:
             piece += messages
             return int(messages[-1].offset()) + 1
@@ -183,7 +188,7 @@ def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
 
 
 def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
-    """The pieces of a range; raises the error if there is one."""
+    """The pieces of a range. An error as the last piece is raised."""
     for piece in pieces:
         if isinstance(piece, DsmsError):
             raise piece
@@ -191,19 +196,21 @@ def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
 
 
 def all_messages(pieces: Pieces) -> list[Message]:
-    """All records of a range; raises the error if there is one."""
+    """All records of a range. An error as the last piece is raised."""
     return [message for piece in raise_errors(pieces) for message in piece]
 
 
 def _cut(messages: list[Message], end: int) -> list[Message]:
-    """The records below `end`. A consumer may read beyond it if offsets have no record; those are read again later."""
+    """The records below `end`. A consumer may read beyond `end` if some offsets have no record; it reads those records
+    again later.
+    """
     while messages and messages[-1].offset() >= end:
         messages.pop()
     return messages
 
 
 def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, int, int]]) -> list[Message]:
-    """All committed records of a topic between (partition, start, end) triples, for small topics."""
+    """All committed records in ranges (partition, start, end) of a topic, for small ranges."""
     reader = RangeReader(settings)
     try:
         ranges = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])

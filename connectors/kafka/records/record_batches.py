@@ -1,7 +1,7 @@
 """Reads Kafka's record batches (format 2) into columns. Needs the native part.
 
 A fetched buffer holds whole batches, each with the records of one producer; a transaction ends with a control batch.
-Visibility to a reader of committed records is decided batch by batch; the records themselves are decoded in C.
+Whether a reader of committed records sees a batch is decided here for each batch; C code decodes the records.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LEAST_BATCH = 61
 #: The most bytes of a batch's uncompressed records. A producer may publish batches of a megabyte that would expand to
 #: gigabytes.
 LARGEST_BATCH = 256 << 20
-#: A piece ends with the batch at which its uncompressed records reach this many bytes, so that batches of a few
-#: kilobytes that together expand to gigabytes are never in memory at once.
+#: A piece ends with the batch at which its uncompressed records reach this number of bytes. Otherwise, small batches
+#: that together expand to gigabytes could be in memory at once.
 PIECE_BYTES = 32 << 20
 _XERIAL = b"\x82SNAPPY\x00"
 _CODES = {
@@ -60,8 +60,9 @@ class Aborted:
 
 
 def scan(data: bytes) -> Batches:
-    """The whole batches at the start of fetched data, without a truncated last one. Raises ExternalError if the bytes
-    are not batches, or a checksum does not match."""
+    """The complete batches of fetched data; a truncated last one is left out. Raises ExternalError if the bytes are not
+    batches, or a checksum does not match.
+    """
     out = np.zeros(len(data) // _LEAST_BATCH, BATCH)
     consumed = ctypes.c_int64()
     found = _lib().dsms_scan(data, _long(len(data)), _at(out), _long(len(out)), ctypes.byref(consumed))
@@ -77,8 +78,9 @@ def scan(data: bytes) -> Batches:
 
 
 def visible(data: bytes, batches: Batches, aborted: Iterable[Aborted]) -> NDArray[np.bool_]:
-    """Which batches hold records that a reader of committed records sees: neither control batches nor batches of
-    aborted transactions, which the broker lists in its response."""
+    """A mask of the batches that a reader of committed records sees: all except control batches and batches of aborted
+    transactions. The broker lists these transactions in its response (`aborted`).
+    """
     seen: NDArray[np.bool_] = (batches["attributes"] & _CONTROL) == 0
     waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     if not waiting:
@@ -114,8 +116,9 @@ class _Wanted:
 
 
 class BatchPiece:
-    """The records with offsets in [least, end) of the first batches given, as columns. It takes batches, at least one,
-    until their uncompressed records reach `PIECE_BYTES`; `batches` is their number."""
+    """Records with offsets in [least, end), as columns. They come from the first batches, at least from one, until the
+    uncompressed records reach `PIECE_BYTES`; `batches` is the number of these batches.
+    """
 
     def __init__(self, data: bytes, batches: Batches | Sequence[Any], least: int, end: int) -> None:
         self._plain = _first_plain(data, batches)
@@ -159,7 +162,7 @@ class _Decoding:
     def __init__(self, plain: Sequence[NDArray[np.uint8]], batches: Batches | Sequence[Any], wanted: _Wanted) -> None:
         names = wanted.headers
         count, size = sum(int(batch["count"]) for batch in batches), sum(map(len, plain))
-        # each record takes at least seven bytes, so a wrong count cannot allocate much memory
+        # a record takes at least seven bytes; so a wrong count cannot cause a large allocation
         count = min(count, size // 7 + 1)
         offsets, times = np.empty(count, np.int64), np.empty(count, np.int64)
         self._key = _Growing(count, size if wanted.key else None)
@@ -202,7 +205,7 @@ class _Decoding:
 
 
 class _Growing:
-    """Memory of a column that C appends to: at most `size` bytes in `count` rows; none if `size` is None."""
+    """Memory for a column to which C appends: at most `size` bytes in `count` rows; no memory if `size` is None."""
 
     def __init__(self, count: int, size: int | None) -> None:
         self.struct = GrowingColumn()
@@ -212,7 +215,7 @@ class _Growing:
             self.struct = GrowingColumn(_at(self._data), _at(self._ends), _at(self._valid), 0, size, 0)
 
     def column(self, rows: int) -> Sequence[bytes | None]:
-        """A BinaryColumn if there are no nulls, otherwise a list."""
+        """The values: a BinaryColumn if none is null, otherwise a list."""
         used = int(self.struct.used)
         self._data[used : used + PADDING] = 0
         column = BinaryColumn.ending(self._data[: used + PADDING], self._ends[:rows])
@@ -282,7 +285,7 @@ def _bounded(codec: Any, expansion: int, records: memoryview) -> NDArray[np.uint
 
 
 def _zstd(records: memoryview) -> NDArray[np.uint8]:
-    """Decompresses Zstandard, in which a byte may expand to any number: tries the usual amount of memory first."""
+    """Decompresses Zstandard. The expansion has no bound, so the usual amount of memory is tried first."""
     try:
         return _into(cramjam.zstd, records, min(LARGEST_BATCH, max(1 << 16, 32 * len(records))))
     except cramjam.DecompressionError:

@@ -1,4 +1,4 @@
-"""Records of one topic to be written: as lists, or as columns, which need no object for each record."""
+"""Records to be written to one topic: as lists, or as columns, which need no object for each record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Headers = list[tuple[str, bytes]]
 class Records:
     """Records of one topic, column by column. Without `partitions` the key determines the partition.
 
-    If the records of a partition are consecutive, writing takes a third less time and the producer less memory.
+    If the records of each partition are consecutive, writing takes a third less time, and the producer needs less
+    memory.
     """
 
     topic: str
@@ -30,8 +31,8 @@ class Records:
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """Records of one topic: binary series of equal length, null if a record has no key, value or header. Without
-    `partitions` the key determines the partition.
+    """Records of one topic as binary series of equal length, with null for a record without a key, value or header.
+    Without `partitions`, the key determines the partition.
 
     >>> columns = RecordColumns("t", pl.Series([b"v", None]), headers={"h": pl.Series([None, b"x"], dtype=pl.Binary)})
     >>> columns.rows()
@@ -51,7 +52,7 @@ class RecordColumns:
         return Records(self.topic, keys, self.values.to_list(), self._header_rows(), partitions)
 
     def _header_rows(self) -> Sequence[Headers] | None:
-        """The headers of each record. Records with equal headers share one list, since creating lists is slow."""
+        """The headers of each record. Records with equal headers share one list, because creating lists is slow."""
         if not self.headers:
             return None
         shared: dict[tuple[bytes | None, ...], Headers] = {}
@@ -73,7 +74,7 @@ class RecordColumns:
 
 
 def columns_of(records: Records) -> RecordColumns:
-    """The columns of records that are given row by row.
+    """Converts records from lists to columns.
 
     >>> columns_of(Records("t", [b"k"], [None], [[("h", b"x")]])).headers["h"].to_list()
     [b'x']

@@ -21,9 +21,9 @@ from connectors.kafka.records.record_columns import RecordColumns
 BATCH_BYTES = 900_000
 _HEADER = 61
 _LZ4, _TRANSACTIONAL = 3, 16
-#: The level of the fast LZ4 compressor. Brokers and JVM clients can read only independent blocks.
+#: The level of the fast LZ4 compressor. (Blocks are independent, because brokers and JVM clients can read no others.)
 _FAST = 1
-#: The most bytes that a record takes in addition to its texts: nine varints and the attributes.
+#: The most bytes that a record takes in addition to its key, value and headers: nine varints and the attributes.
 _MARGIN = 100
 
 Indices = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """Some records, compressed if that is smaller, with room for the batch header before them."""
+    """Records with space for the batch header before them. They are compressed if that makes them smaller."""
 
     body: bytearray
     count: int
@@ -60,14 +60,15 @@ class RecordEncoder:
 
     def __init__(self, columns: RecordColumns) -> None:
         self._count = len(columns.values)
-        self._key, self._value = _Given(columns.keys), _Given(columns.values)
-        self._headers = [_Given(column) for column in columns.headers.values()]
+        self._key, self._value = _InputColumn(columns.keys), _InputColumn(columns.values)
+        self._headers = [_InputColumn(column) for column in columns.headers.values()]
         self._names = [name.encode() for name in columns.headers]
         self._partitions = columns.partitions
 
     def by_partition(self, partitions: int) -> Iterator[tuple[int, Indices]]:
-        """The partitions of the records, each with the indices of its records in order. All records of one call that
-        have no key go to the same random partition."""
+        """The partitions of the records, each with the indices of its records in order. All records without a key go to
+        one random partition, which each call chooses again.
+        """
         chosen = self._chosen(partitions)
         order = np.argsort(chosen, kind="stable")
         cuts = np.flatnonzero(np.diff(chosen[order])) + 1
@@ -122,7 +123,7 @@ class RecordEncoder:
         return sum(column.size(row) + _MARGIN for column in columns) + sum(map(len, self._names)) + BATCH_BYTES
 
 
-class _Given:
+class _InputColumn:
     """A column of bytes, as C reads it."""
 
     def __init__(self, column: pl.Series | None) -> None:

@@ -23,7 +23,7 @@ class Lines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeLines:
-    """Lines that are the unchanged values of records, in a format for sources only.
+    """Uses each line unchanged as the value of a record; for formats that only sources have, such as CSV.
 
     >>> WholeLines().outgoing("1,x")
     Outgoing(key=None, value=b'1,x', op=None, ts=None)
@@ -38,8 +38,8 @@ class WholeLines:
 class LineFormat:
     """Turns a line of JSON into a record.
 
-    The fields `ts` and `op` become headers unless they are columns of the source. A `-` that has only the fields of the
-    key is sent as a tombstone.
+    The fields `ts` and `op` become headers unless they are columns of the source. A removal (`-`) that has only the
+    fields of the key is sent as a tombstone.
     """
 
     encoder: RowEncoder

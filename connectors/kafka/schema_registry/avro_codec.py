@@ -22,8 +22,9 @@ from operators.core.errors import ExternalError, UserError
 
 
 class AvroCodec:
-    """Rows in Confluent's wire format, written with the latest schemas of the topic's subjects. Only this system's
-    own registry (`ours`) gets the process's token and certificate."""
+    """Encodes and decodes rows in Confluent's wire format. It writes with the latest schemas of the topic's subjects.
+
+    If `ours`, the registry is this system's own; only then it gets the process's token and certificate."""
 
     def __init__(self, registry_url: str, topic: str, *, ours: bool = False) -> None:
         settings = {"url": resolved_url(registry_url, os.environ), **(_ours(os.environ) if ours else {})}
@@ -87,7 +88,8 @@ def _ours(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def avro_natural(value: Any, schema: Any) -> Any:
-    """A JSON value as fastavro expects it for a schema: base64 becomes bytes; text becomes dates, timestamps, decimals.
+    """Converts a JSON value to the one that fastavro expects for a schema. Base64 becomes bytes; text becomes dates,
+    timestamps or decimals.
 
     >>> avro_natural("2024-05-01", {"type": "int", "logicalType": "date"})
     datetime.date(2024, 5, 1)

@@ -1,6 +1,6 @@
-"""Converts single rows to and from the bytes of a record: JSON here, Avro in `avro_codec`.
+"""Converts single rows to records and back. The codec for JSON is here, the one for Avro in `avro_codec`.
 
-For tools that handle one record at a time; batches go through `connectors.formats`.
+Tools that handle one record at a time use it. For batches, use `connectors.formats`.
 """
 
 import json
@@ -52,7 +52,7 @@ class JsonCodec:
             raise UserError(f"not JSON: {data[:80]!r}") from error
 
     def close(self) -> None:
-        """Does nothing: there is no connection."""
+        """Does nothing, because no connection is open."""
 
 
 def json_text(document: object) -> str:

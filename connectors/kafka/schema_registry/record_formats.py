@@ -36,16 +36,16 @@ MakeSchema = Callable[[pa.Schema, str], dict[str, Any]]
 class RecordFormat:
     """Decodes and encodes records in one format.
 
-    `decoder` and `encoder` work on batches: a decoder is made from the declared columns and the writer schemas, an
-    encoder from the columns and, in a format with schemas, the id under which its schema is registered. `codec` works
-    on single rows; it is made from the URL of the schema registry, the topic, and whether the registry is this
-    system's own, which gets the process's token. `schema` returns the schema to register for columns under a name; it
-    is None in a format without schemas.
+    `decoder` and `encoder` create objects for batches: a decoder from the declared columns and the writer schemas, an
+    encoder from the columns and, in a format with schemas, the id of the registered schema. `codec` creates a codec for
+    single rows from the URL of the schema registry, the topic, and whether the registry is this system's own and
+    therefore gets the process's token. `schema` returns the schema to register for columns under a name; it is None in
+    a format without schemas.
 
-    A format for sources only has neither `encoder` nor `codec`. `keys` decodes the keys of records without a value, if
-    keys are encoded differently from values; in a format that is not `keyed` such keys are ignored. `operation` names
-    the column in which the decoder puts the operation of a record. `awaits_schemas`: a record cannot be decoded before
-    the schema of its id is known.
+    A format that only sources can have lacks `encoder` and `codec`. `keys` creates a decoder for the keys of
+    tombstones, if keys are encoded differently from values; in a format that is not `keyed`, such keys are ignored.
+    `operation` names the column into which the decoder writes the operation of a record. `awaits_schemas` is true if a
+    record cannot be decoded before the schema with its id is known.
     """
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]

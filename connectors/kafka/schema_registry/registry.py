@@ -1,7 +1,7 @@
-"""Looks up and registers schemas in a schema registry, this system's own or an external one.
+"""Looks up and registers schemas in a schema registry, which may be this system's own or an external one.
 
-It uses plain HTTP, since every worker looks up schemas and Confluent's client needs libraries that cost each process
-11 MB and 0.3 s. The HTTP library is imported on first use, since not every process uses a registry.
+It uses plain HTTP, because every worker looks up schemas, and the libraries of Confluent's client would cost each
+process 11 MB and 0.3 s. The HTTP library is imported on first use, since not every process uses a registry.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _protobuf(url: str, ours: bool, schema_id: int) -> dict[str, Any]:
 
 
 def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: bool = True) -> int:
-    """The id of a schema under a subject, registered if it is new; `ours` as in `schema_lookup`."""
+    """Registers a schema under a subject, if it is new; returns its id. `ours` as in `schema_lookup`."""
     body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
     answer = _answer(url, ours, "POST", f"subjects/{quote(subject, safe='')}/versions", body)
     if answer.status != HTTPStatus.OK:
@@ -83,7 +83,8 @@ def latest_schema(url: str, subject: str, *, ours: bool = True) -> dict[str, Any
 
 
 def place_of(url: str) -> tuple[str, int]:
-    """The host and the port of a registry, as its clients read them from the URL.
+    """The host and the port in the URL of a registry, parsed like its clients do. Raises UserError if the URL is
+    invalid.
 
     >>> place_of("https://ann@Registry.example/x"), place_of("http://registry:8081")
     (('registry.example', 443), ('registry', 8081))
@@ -134,9 +135,11 @@ def _reason(answer: BaseHTTPResponse) -> str:
 
 @lru_cache(maxsize=16)
 def _pool(url: str, ours: bool) -> tuple[PoolManager, str]:
-    """Connections to a registry, and its URL without credentials. They use the name and password in the URL; to this
-    system's own registry, else the token of the environment, and the client certificate. Secrets to which the URL
-    refers are looked up here."""
+    """Connections to a registry, and its URL without credentials. References to secrets in the URL are replaced here.
+
+    The connections use the name and password in the URL. For this system's own registry, they use the token of the
+    environment if the URL has no password, and the client certificate.
+    """
     from urllib3 import PoolManager, Retry, make_headers
     from urllib3.util import parse_url
 

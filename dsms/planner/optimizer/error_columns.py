@@ -1,4 +1,4 @@
-"""Adds the errors of estimates to a result as columns."""
+"""Adds columns with the errors of estimates to a result."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def with_errors(node: logical.Project, results: tuple[str, ...], variances: tupl
     """The node with the columns `variances` replaced by the largest relative error of a row's estimates (NULL if one of
     the estimates is 0) and its confidence.
 
-    There are two projections, because each reads the results of the one below it several times: merged, the expressions
-    would be many times as large.
+    The plan has two projections, because each reads results of the one below several times. In one projection, the
+    expressions would be many times as large.
     """
     columns = {field.name: column(field) for field in schema(node)}
     visible = tuple((name, value) for name, value in columns.items() if name not in variances)

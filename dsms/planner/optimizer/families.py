@@ -1,8 +1,9 @@
-"""Families of queries: plans that differ only in the constants of comparisons, run as one plan.
+"""Families of queries: queries whose plans differ only in the constants of comparisons run as one plan.
 
-A template is a plan with parameters instead of these constants. Its lowest selections with parameters add to each row
-the member (query) that it is for (`logical.Members`). Above them the column `__member` is part of every key, so one
-plan with one state computes the results of all members: σ_{__member = m} of it is the plan of member m.
+A template is a plan with parameters instead of these constants. Its lowest filters with parameters become
+`logical.Members`, which adds to each row the number of the member (the query) to which it belongs. Above, this column
+`__member` is part of every key, so one plan with one state computes the results of all members: σ_{__member = m}
+selects those of member m.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class Template:
 
 
 def template_of(node: logical.Node, *facts: object) -> Template | None:
-    """The template of an optimised plan; None if it has no constant that can be a parameter, or has an operator that
-    cannot keep members apart. `facts` are further values that must be equal for all queries of a family."""
+    """The template of an optimised plan. `facts` are further values that must be equal for all queries of a family.
+
+    None if the plan has no constant that can be a parameter, or has an operator that cannot keep members apart."""
     nameless = _Parametrisation("")
     parametrised = nameless.apply(node)
     if parametrised is None or not nameless.constants:
@@ -52,8 +54,7 @@ def template_of(node: logical.Node, *facts: object) -> Template | None:
 
 
 def plan_of_members(templates: Iterable[tuple[int, Template]]) -> logical.Node:
-    """The single plan that runs the given members of a family, each a pair of number and template, in ascending order
-    of the numbers."""
+    """One plan for members of a family: pairs of a number and a template, in ascending order of the numbers."""
     numbers, members = zip(*templates, strict=True)
     # Members with the constants (1, "a") and (2, "b") give __constant0 = (1, 2) and __constant1 = ("a", "b").
     constants = zip(*(member.constants for member in members), strict=True)
@@ -89,7 +90,7 @@ class _Parametrisation:
         return parametrised if _has_member(parametrised) else None
 
     def _plan(self, node: logical.Node) -> logical.Node:
-        """Equal parts of a plan get equal parameters."""
+        """A plan with parameters; equal parts get equal parameters."""
         identity = fingerprint(node)
         if identity not in self._done:
             over_parametrised = with_inputs(node, tuple(map(self._plan, inputs(node))))
@@ -99,8 +100,9 @@ class _Parametrisation:
 
     @singledispatchmethod
     def _node(self, node: logical.Node) -> logical.Node:
-        """A node over parametrised inputs, changed so that it keeps members apart. Most need no change: they treat each
-        row of the input by itself, or distinguish rows by all columns."""
+        """A node over parametrised inputs, changed to keep members apart. Most nodes need no change, because they
+        process each row on its own, or distinguish rows by all columns.
+        """
         return node
 
     @_node.register
@@ -125,12 +127,12 @@ class _Parametrisation:
 
     @_node.register
     def _(self, node: logical.Recursion) -> logical.Node:
-        """Not supported: its rules would have to carry the member along."""
+        """Not supported, because its rules would have to include the member."""
         raise _CannotTellApart
 
     @_node.register
     def _(self, node: logical.Apply) -> logical.Node:
-        """A function with state is not supported: it would have to keep members apart by itself."""
+        """A function with state is not supported, because it would have to keep members apart by itself."""
         if node.function.partition is not None:
             raise _CannotTellApart
         return node
@@ -141,8 +143,9 @@ class _Parametrisation:
 
     @_node.register
     def _(self, node: logical.GroupBy) -> logical.Node:
-        """Adds the member to the keys. Without keys it is not supported: then every member must have a row, even a
-        member without input rows."""
+        """Adds the member to the keys. Without keys it is not supported, because then even a member without input rows
+        must have a row.
+        """
         if not node.keys:
             raise _CannotTellApart
         return replace(node, keys=(*node.keys, MEMBER))
@@ -212,8 +215,9 @@ def _replaced(part: Expression, constant: Literal, parameter: Column) -> Express
 
 
 def _shape(part: Expression) -> str:
-    """Identifies a conjunct regardless of its constant. Conjuncts are sorted by this, so that their order does not
-    depend on constants."""
+    """Identifies a conjunct regardless of its constant. Conjuncts are sorted by it, so their order does not depend on
+    constants.
+    """
     constant = _constant(part)
     parameter = Column(_PARAMETER, (constant or part).type, nullable=False)
     return fingerprint(part if constant is None else _replaced(part, constant, parameter))

@@ -12,8 +12,9 @@ from dsms.model.rebuild import with_inputs
 
 
 def reading_from(node: logical.Node, first: FirstOffsets) -> logical.Node:
-    """The plan with its scans beginning at the offsets `first`, by source id and partition. Scans that already have
-    first offsets, which are those of views, keep them."""
+    """The plan whose scans begin at the offsets `first`, by source id and partition. Scans of views already have first
+    offsets and keep them.
+    """
     if not first:
         return node
     if isinstance(node, logical.StreamScan):
@@ -36,8 +37,7 @@ def needed_from(scan: logical.StreamScan) -> dict[int, int]:
 
 
 def gone_before(scan: logical.StreamScan, earliest: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """The offsets that a scan needs but that were deleted from its topic, by partition: the first, and the one after
-    the last."""
+    """The offsets that a scan needs but its topic no longer has, by partition: the first, and one after the last."""
     needed = needed_from(scan)
     return {
         partition: (needed[partition], offset)

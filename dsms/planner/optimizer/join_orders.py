@@ -1,7 +1,7 @@
 """Applies chosen join orders, from measured statistics or from ALTER QUERY, to an optimised plan.
 
-The rule `join_order` orders joins by the shape of a plan alone; a chosen order replaces that order. It is stored with
-the query, so every process computes the same plan.
+The rule `join_order` orders joins by the shape of a plan alone; a chosen order replaces that order. The chosen order is
+stored with the query, so every process computes the same plan.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from dsms.planner.optimizer.rules.join_order import reorderable
 
 
 def join_trees(node: logical.Node) -> list[JoinTree]:
-    """The trees of inner joins with at least three inputs that may be joined in another order, from the top. Trees
-    below a node whose result depends on the order of rows are left out."""
+    """The trees of inner joins with at least three inputs whose order may change, from the top. Trees below a node
+    whose result depends on the order of rows are left out.
+    """
     return [tree for _, tree in tops_of_joins(node)]
 
 
 def reordered(node: logical.Node, orders: JoinOrders) -> logical.Node:
-    """The optimised plan with its join trees joined in these orders, one for each of `join_trees`. If the orders do not
-    fit the plan, for example because another version of the optimizer found other trees, the plan is unchanged.
+    """The optimised plan with an order for each of its `join_trees`. The plan is unchanged if the orders do not fit it,
+    for example because another version of the optimizer found other trees.
 
     The law: the result has the same relation at every instant, the same columns, and a key if the plan had one.
     """
@@ -42,7 +43,7 @@ def reordered(node: logical.Node, orders: JoinOrders) -> logical.Node:
 
 
 def fits(orders: JoinOrders, trees: list[JoinTree]) -> bool:
-    """Whether there is exactly one order for each tree, and it names each of its inputs once.
+    """Whether there is one order for each tree, and each order has each input of its tree once.
 
     >>> fits(((1, 0),), []), fits((), [])
     (False, True)
@@ -86,7 +87,7 @@ def equal_columns(tree: JoinTree) -> list[frozenset[str]]:
 def _connecting(class_: frozenset[str], inputs_in_order: list[list[str]]) -> Iterator[Pair]:
     """The smallest set of pairs that makes the columns of a class equal if inputs are joined in this order."""
     joined: list[str] = []
-    apart = False  # whether the first input with columns of the class has several, not yet compared with each other
+    apart = False  # the first input with columns of the class has several, which are not compared with each other yet
     for names in inputs_in_order:
         here = [name for name in names if name in class_]
         if joined and here:

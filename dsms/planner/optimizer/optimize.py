@@ -1,4 +1,4 @@
-"""Rewrites a plan by rules into an equal, cheaper one. A pure function, so every process gets the same plan."""
+"""Rewrites a plan by rules into an equal, cheaper one. This is a pure function, so all processes get the same plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
 from dsms.planner.optimizer.rules.join_order import join_order
 
-#: Bounds that no plan should reach. When one is reached, rewriting stops; the plan so far is still an equal plan.
+#: Bounds that no plan should reach. When one is reached, rewriting stops, and the present plan, which is equal too, is
+#: used.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
 _KEEP_JOINS = tuple(rule for rule in RULES if rule is not join_order)
@@ -30,9 +31,12 @@ class Optimized:
 
 @dataclass
 class _Run:
-    """The state of one optimisation: the rules that may be applied, the number of steps, the rules used, and the
-    finished nodes, to which no rule applies. A finished node is stored with the original node, by the identity of the
-    original and by whether the order of its rows must be kept."""
+    """The state of one optimisation: the rules that may be applied, the number of steps, the used rules, and finished
+    nodes, to which no rule applies any more.
+
+    A finished node is stored with the original node, by the identity of the original and by whether the order of rows
+    must be kept.
+    """
 
     rules: tuple[Rule, ...] = RULES
     steps: int = 0
@@ -57,7 +61,7 @@ def rewritten(node: logical.Node) -> Optimized:
 
 
 def keeping_joins(node: logical.Node) -> logical.Node:
-    """The optimised plan, with joins kept in their order."""
+    """The optimised plan; the order of joins is not changed."""
     return _rewritten(node, _Run(_KEEP_JOINS)).node
 
 
@@ -105,8 +109,9 @@ def _accepted(rule: Rule, node: logical.Node, rewrite: logical.Node, run: _Run) 
 
 
 def as_good(before: logical.Node, after: logical.Node) -> bool:
-    """Whether the plan `after` has the columns of `before`, has a key that is a subset of the key of `before` (if that
-    has one), and is append-only if `before` is."""
+    """Whether the plan `after` has all properties of `before`: the same columns, the key of `before` or a subset of it,
+    and append-only rows.
+    """
     columns, new_columns = schema(before), schema(after)
     if (columns.names, columns.types) != (new_columns.names, new_columns.types):
         return False

@@ -1,9 +1,9 @@
 """Estimates of aggregates over shed input, and the variances of the estimates.
 
-The share s of a row is the number of rows that it represents. A total Σ x is estimated by Σ x·s, its variance by
-Σ x²·s·(s-1) (Horvitz and Thompson; records are kept or dropped independently). A mean is estimated by the ratio of two
-totals, with the variance of its linear part. Rows of share 1 are aggregated separately and exactly, so the result is
-exact as long as nothing is shed.
+The share s of a row is the number of rows that it represents. Σ x·s estimates a total Σ x, and Σ x²·s·(s-1) its
+variance (Horvitz and Thompson; records are kept or dropped independently). The ratio of two estimated totals estimates
+a mean; its variance is that of the linear approximation. Rows of share 1 are aggregated separately and exactly, so the
+result is exact as long as nothing is shed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class EstimateInputs:
     sums: list[Aggregate] = field(default_factory=list)
 
     def exact(self, aggregate: Aggregate, function: str, argument: str | None) -> Column:
-        """An aggregate over the rows of share 1 (they represent only themselves) that pass the filter of
-        `aggregate`."""
+        """Adds an aggregate over the rows of share 1, which represent only themselves, that pass the filter of
+        `aggregate`.
+        """
         kept = call("equal", _SHARE, number(1.0))
         filter_ = aggregate.filter
         name = self._add_column(kept if filter_ is None else call("and", kept, self._column(filter_)))
@@ -43,8 +44,9 @@ class EstimateInputs:
         return self._add_sum(Aggregate("", function, arguments, type_, function != "count", filter=name))
 
     def estimated(self, aggregate: Aggregate, value: Expression) -> Column:
-        """A sum of `value` over the rows of a share above 1 (they also represent dropped rows) that pass the filter of
-        `aggregate` and whose arguments are not NULL. NULL if there are none."""
+        """Adds a sum of `value` over rows of a share above 1, which also represent dropped rows. They pass the filter
+        of `aggregate`, and its arguments are not NULL. The sum is NULL if no such row exists.
+        """
         tests: list[Expression] = [call("greater", _SHARE, number(1.0))]
         tests += [] if aggregate.filter is None else [self._column(aggregate.filter)]
         tests += [call("is_not_null", self._column(name)) for name in aggregate.arguments]
@@ -63,7 +65,7 @@ class EstimateInputs:
         return cast(self._column(name), _DOUBLE)
 
     def doubled(self, name: str) -> str:
-        """The name of an added column that holds a column as a float."""
+        """Adds a column with the values of a column as floats; returns its name."""
         return self._add_column(self.double(name))
 
     def _column(self, name: str) -> Column:
@@ -125,7 +127,7 @@ SHEDDABLE = frozenset(_ESTIMATES)
 
 
 def estimate(aggregate: Aggregate, inputs: EstimateInputs) -> Estimate:
-    """The estimate of a sheddable aggregate; the columns and sums that it needs are added to `inputs`."""
+    """The estimate of a sheddable aggregate. Adds the columns and sums that it needs to `inputs`."""
     return _ESTIMATES[ALIASES.get(aggregate.function, aggregate.function)](aggregate, inputs)
 
 

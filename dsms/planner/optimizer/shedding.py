@@ -1,4 +1,4 @@
-"""Rewrites a plan so that its input may be shed: counts, sums and averages of a stream become estimates with errors.
+"""Prepares a plan for load shedding: counts, sums and averages of a stream become estimates with errors.
 
 A Shed node is inserted below the group-by. Each row that it keeps has a share, the inverse of the probability with
 which it was kept. The aggregates become estimates over these shares (`shed_estimates`), which are exact as long as
@@ -30,7 +30,7 @@ _DOUBLE = pa.float64()
 _SHARE = Column(SHARE, _DOUBLE, nullable=False)
 #: The column that says whether a row may be dropped.
 _ONLY = "__only"
-#: The nodes that cannot be above the group-by, as SQL names them.
+#: The SQL names of the nodes that cannot be above the group-by.
 _CONSTRUCTS = {
     logical.Join: "a join",
     logical.AsofJoin: "an as-of join",
@@ -49,7 +49,7 @@ _CONSTRUCTS = {
     logical.Sync: "a synchronised relation",
     logical.Restamp: "the TS of a view",
 }
-#: Why a bound on the error cannot be guaranteed over some of these nodes; `_no_group` is the reason for the others.
+#: For some of these nodes, why no bound on the error can be guaranteed; `_no_group` is the reason for the others.
 _REASONS = {
     logical.RowWindow: "if a row is dropped, another row enters the window in its place",
     logical.Session: "dropping a row could split a session in two",
@@ -66,9 +66,10 @@ ShedCondition = Callable[[logical.StreamScan], Expression]
 def with_shedding(
     node: logical.Node, query: str, *, error_columns: bool, only: ShedCondition | None = None
 ) -> logical.Node:
-    """The bound plan of a query with a Shed below its group-by; with `error_columns`, each row has its error and the
-    confidence. Raises UserError, with the SQL construct and the reason, if a bound on the error cannot be
-    guaranteed."""
+    """The bound plan of a query with a Shed below its group-by. If `error_columns`, each row has its error and the
+    confidence.
+
+    Raises UserError, with the SQL construct and the reason, if a bound on the error cannot be guaranteed."""
     return _rewrite_above(node, _Request(query, error_columns, only))[0]
 
 
@@ -78,8 +79,9 @@ def shed_of(node: logical.Node) -> logical.Shed | None:
 
 
 def window_length(node: logical.Node) -> int | None:
-    """The smallest number of instants from whose rows a result is computed; None if it is computed from all rows so
-    far."""
+    """The length, in instants, of the shortest window from which a result is computed; None if it is computed from all
+    rows so far.
+    """
     shed = shed_of(node)
     assert shed is not None
     for below in walk(shed):

@@ -1,9 +1,9 @@
-"""Rewrites aggregates to sketches, which have a bounded size whatever the number of values, and a bounded error
-(STREAM: Motwani et al., CIDR 2003, sections 5.2.1 and 5.3).
+"""Rewrites aggregates to sketches, whose size and error are bounded for any number of values (STREAM: Motwani et al.,
+CIDR 2003, sections 5.2.1 and 5.3).
 
-A sketch is a rewrite of the plan: the group-by aggregates a coarser value instead of each value, and the result is
-estimated from that. So it is exact arithmetic over a smaller relation. It handles retractions, it is a function of the
-rows alone, and its state is shared, divided, spilled and recovered like any other state.
+The rewritten plan aggregates coarser values, and a projection estimates the result from the aggregate. So a sketch is
+exact arithmetic over a smaller relation: it handles retractions, depends on the rows alone, and its state is shared,
+divided, spilled and recovered like any other state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from operators.kernels.near_values import LEAST_ERROR, buckets
 #: Approximate bytes of state for one entry of a sketch, with a group key that is a number or a short text
 #: (`benchmarks.sketches` measures it).
 ENTRY_BYTES: Final = 32
-#: The number of distinct values for which the expected number of coupons, and so the size of a sketch, is computed.
+#: The number of distinct values for which the size of a sketch, that is, the expected number of coupons, is computed.
 _VALUES = 1e9
 #: The greatest error that a sketch may have.
 MOST_ERROR: Final = 0.5
@@ -105,7 +105,8 @@ class Percentile:
 
 
 def expanded(node: logical.GroupBy) -> logical.Node:
-    """The group-by with sketches for its aggregates that are written as approximate, such as APPROX_COUNT_DISTINCT.
+    """The group-by with sketches for the aggregates that the query requests as approximate, such as
+    APPROX_COUNT_DISTINCT.
 
     >>> below = logical.Values(pa.schema([("x", pa.int64())]), ())
     >>> about = Aggregate("n", "approx_count_distinct", ("x",), pa.int64(), False, parameters=(0.05,))
@@ -124,8 +125,9 @@ def approximated(node: logical.Node, error: float) -> logical.Node:
 
 def least_error(node: logical.Node, memory: int) -> float | None:
     """The smallest error between 0.001 and 0.5, to three digits, for which the sketches of a group take at most
-    `memory` bytes; None if they take more even with an error of 0.5. All sketches have the same error: since a sketch
-    shrinks as its error grows, that minimises the largest error. Raises UserError like `memory_of`."""
+    `memory` bytes; None if they take more even with an error of 0.5. All sketches have the same error. This minimises
+    the largest error, because a sketch shrinks as its error grows. Raises UserError like `memory_of`.
+    """
     if memory_of(node, MOST_ERROR) > memory:
         return None
     if memory_of(node, LEAST_ERROR) <= memory:
@@ -148,7 +150,7 @@ def memory_of(node: logical.Node, error: float) -> int:
 
 # --- which aggregates have a sketch
 
-#: The sketch of an aggregate over a relation; None: it is computed exactly.
+#: Chooses the sketch for an aggregate over a relation; None: the aggregate is computed exactly.
 _Choice = Callable[[Aggregate, logical.Node], Sketch | None]
 _HAVE = "COUNT(DISTINCT …), MEDIAN and percentiles of numbers"
 
@@ -197,7 +199,7 @@ def _decades(type_: pa.DataType) -> float:
 
 
 def _is_over_sketch(aggregate: Aggregate, below: logical.Node) -> bool:
-    """Whether an argument of an aggregate is the entry of a sketch."""
+    """Whether an argument of an aggregate is the entry of a sketch already."""
     outputs = dict(below.outputs) if isinstance(below, logical.Project) else {}
     kept = [outputs.get(name) for name in aggregate.arguments]
     return any(isinstance(value, Call) and value.function in _KEPT for value in kept)

@@ -1,4 +1,4 @@
-"""Start instants: restricts a plan to the elements of its sources from an instant on."""
+"""Restricts a plan to the elements of its sources from a start instant on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dsms.model.rebuild import with_inputs
 
 
 def from_instant(node: logical.Node, start: int | None) -> logical.Node:
-    """The plan over the elements of its streams that begin at `start` or later. Tables are read as a whole, because
-    they hold facts, not events. If a scan already has a start, the later of the two is used."""
+    """The plan over the elements of its streams that begin at `start` or later. Tables are read completely, because
+    their rows are facts, not events. If a scan already has a start, the later of the two is used.
+    """
     if start is None:
         return node
     if isinstance(node, logical.StreamScan):

@@ -1,5 +1,6 @@
-"""Windows with a range of sizes. In a query with a bound on its memory their sizes are chosen while it runs; in other
-queries they have their greatest size, and are shared like any window."""
+"""Resolves windows with a range of sizes. If the memory of a query is bounded, their sizes are chosen while it runs. In
+other queries they have their greatest size, and are shared like any window.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ def ranged(node: logical.Node) -> bool:
 
 
 def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Node:
-    """The plan of `query` with its windows with a range of sizes resolved. If the memory of the query is `bounded`,
-    their sizes are chosen while it runs; otherwise they have their greatest size. Raises UserError if the memory is
-    bounded and such a window is over anything but a stream of records."""
+    """Resolves the windows with a range of sizes in the plan of `query`. If its memory is `bounded`, their sizes are
+    chosen while it runs; otherwise they have their greatest size.
+
+    Raises UserError if the memory is bounded and such a window is not over a stream of records."""
     rebuilt = with_inputs(node, tuple(with_ranges(below, query, bounded=bounded) for below in inputs(node)))
     if not isinstance(rebuilt, logical.Apply) or not isinstance(rebuilt.function, RangedWindow):
         return rebuilt
@@ -31,8 +33,9 @@ def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Nod
 
 
 def _check(node: logical.Node) -> None:
-    """Raises UserError unless each row of the window's input is a record of a source: sizes are set by the source,
-    partition and offset of a record."""
+    """Raises UserError unless each row of the window's input is a record of a source, because sizes are set by the
+    source, partition and offset of a record.
+    """
     allowed = logical.Filter | logical.Project | logical.StreamScan
     for below in walk(node):
         if isinstance(below, logical.StreamScan) and below.promises:

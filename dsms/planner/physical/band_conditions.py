@@ -1,4 +1,6 @@
-"""Finds bands: the parts of a join's residual that bound the distance between a value of each side."""
+"""Finds the bands of a join, which are the conditions in its residual that bound the distance between values of both
+sides.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,12 @@ class Distance:
 def near_pairs(node: logical.Join) -> tuple[Distance, ...]:
     """The bands in a join's residual that the join can use to find pairs.
 
-    The result is the first distance that is bounded on both sides. Without one, it is two distances over different
-    columns, one bounded from below and one from above (`a.x BETWEEN b.low AND b.high`); else the first distance that is
-    bounded on one side; else nothing.
+    The result is the first distance that is bounded on both sides. If none is, it is two distances, one bounded from
+    below and one from above (as in `a.x BETWEEN b.low AND b.high`), or the first distance that is bounded on one side.
 
     Pairs outside a band fail the residual, so the join need not consider them. If the join compares the key of a side,
-    each row of the other side has at most one partner; then sorting pays only for a band bounded on both sides.
+    each row of the other side has at most one partner; then sorting is worthwhile only for a band that is bounded on
+    both sides.
     """
     distances: dict[tuple[Expression, Expression], Distance] = {}
     for distance in _distances(node):
@@ -62,8 +64,9 @@ def near_pairs(node: logical.Join) -> tuple[Distance, ...]:
 
 
 def _interval(distances: Sequence[Distance]) -> tuple[Distance, ...]:
-    """A distance bounded from below and one bounded from above; () if there are no two. Two that have a side in common
-    are preferred: that side is a point, and the other sides are the ends of an interval."""
+    """A distance bounded from below and one bounded from above; () if one of them is missing. Two distances with a
+    common side are preferred: that side is a point, and the other sides are the ends of an interval.
+    """
     lows = [distance for distance in distances if distance.band.low is not None]
     highs = [distance for distance in distances if distance.band.high is not None]
     both = [(low, high) for low in lows for high in highs]
@@ -87,8 +90,9 @@ def _distances(node: logical.Join) -> Iterator[Distance]:
 
 
 def _comparisons(residual: Expression | None) -> Iterator[_Comparison]:
-    """The comparisons among the conjuncts. `a - b < 3` is also given as `a < b + 3`, and `abs(a - b) < 3` as
-    `a < b + 3` and `a > b - 3`."""
+    """The conjuncts that are comparisons. `a - b < 3` also yields `a < b + 3`; `abs(a - b) < 3` also yields `a < b + 3`
+    and `a > b - 3`.
+    """
     for part in conjuncts(residual):
         if not isinstance(part, Call) or part.function not in MIRRORED_ORDERS:
             continue
@@ -154,8 +158,9 @@ def _length(constant: Literal, type_: pa.DataType) -> float | None:
 def _tighter(
     first: float | None, first_open: bool, second: float | None, second_open: bool, sign: int
 ) -> tuple[float | None, bool]:
-    """The tighter of two bounds, and whether it is open. Of lower bounds (`sign` 1) that is the greater one, of upper
-    bounds (-1) the smaller one; of equal bounds the open one."""
+    """The tighter of two bounds, and whether it is open: the greater of lower bounds (`sign` 1), the smaller of upper
+    bounds (`sign` -1), the open one of equal bounds.
+    """
     if first is None or second is None:
         return (second, second_open) if first is None else (first, first_open)
     if first == second:

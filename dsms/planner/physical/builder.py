@@ -1,8 +1,8 @@
 """Builds a dataflow: places operators in stages, and inserts the exchanges that they need.
 
 A port is the output of a vertex with its physical properties. It is `partitioned` by some columns if rows that are
-equal in these columns are on one target. It is `released` if it has no element at or above the frontier. It has `ends`
-if its elements may carry an end instead of being retracted.
+equal in these columns are on one target. It is `released` if it has only elements below the frontier. It has `ends` if
+an element may have an end; otherwise a retraction ends it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SINGLE: Partitioning = frozenset({()})
 
 @dataclass(frozen=True)
 class Port:
-    """The output of a vertex. `via` is the routing of an exchange that its consumer has yet to insert."""
+    """The output of a vertex. `via` is the routing of an exchange that must be inserted before its consumer."""
 
     vertex: int
     schema: pa.Schema
@@ -46,16 +46,17 @@ class Port:
 class Builder:
     """Collects vertices; equal vertices over equal inputs become one vertex.
 
-    `divisible` means that several fragments will run the dataflow. Then elements never just stay on their target from
-    one stage to the next, because another fragment may have them on another target; they are always exchanged, by the
-    columns by which they are partitioned.
+    `divisible` means that several fragments will run the dataflow, which may have an element on different targets. Then
+    elements never stay on their target from one stage to the next, but are always exchanged, by the columns by which
+    they are partitioned.
     """
 
     def __init__(self, *, divisible: bool = False) -> None:
         self.divisible = divisible
         #: The sources that are read, by number.
         self.sources: dict[int, Source] = {}
-        #: The port of the records that keep the promise of a clustered column, by the source's number and the column.
+        #: By the number of a source and a clustered column: the port of the records that keep the promise of this
+        #: column.
         self.clustered: dict[tuple[int, str], Port] = {}
         #: The sources of the plan that is being lowered.
         self.scope: frozenset[int] = frozenset()
@@ -88,7 +89,9 @@ class Builder:
         return Port(self._vertex(Vertex(operator, (), 1, columns, self.scope, single=True)), columns, SINGLE)
 
     def route(self, port: Port, keys: Keys) -> Port:
-        """The port with rows that are equal in `keys` on one target; the port itself if they already are."""
+        """The port, exchanged such that rows that are equal in `keys` are on one target; the port itself if they
+        already are.
+        """
         if any(set(known) <= set(keys) for known in port.partitioned):
             return port
         return replace(port, via=keys, partitioned=frozenset({keys}))
@@ -96,8 +99,11 @@ class Builder:
     def release(
         self, ports: Sequence[Port], *, changes: bool = False, leaves: frozenset[int] | None = None
     ) -> list[Port]:
-        """The inputs of one operator, with elements held back until the operator's frontier passes them. That is the
-        least frontier of the inputs, or of `leaves` if given. With `changes`, ends become retractions."""
+        """The inputs of one operator, whose elements are held back until the operator's frontier passes them.
+
+        This frontier is the least frontier of the inputs, or of `leaves` if given. If `changes`, ends become
+        retractions.
+        """
         waiting = self.leaves(ports) if leaves is None else leaves
         return [self._released(port, waiting, changes=changes) for port in ports]
 
@@ -141,21 +147,21 @@ class Builder:
         own_stage = self._vertices[port.vertex].stage
         if port.via is None and own_stage == stage:
             return Feed(port.vertex)
-        routing: Routing = port.via if port.via is not None else self._unasked(port) if own_stage else "source"
+        routing: Routing = port.via if port.via is not None else self._default_routing(port) if own_stage else "source"
         exchange = Exchange(self._relayed(port, stage) if own_stage else port.vertex, stage, routing)
         return Feed(exchange.producer, self._exchanges.setdefault(exchange, len(self._exchanges)))
 
-    def _unasked(self, port: Port) -> Routing:
-        """The routing to a later stage of elements that are already on the right targets."""
+    def _default_routing(self, port: Port) -> Routing:
+        """The routing to a later stage for elements that are already on the right targets."""
         if not self.divisible:
             return "stay"
         return min(port.partitioned, default=tuple(port.schema.names))
 
     def _relayed(self, port: Port, stage: int) -> int:
-        """The vertex of a port if it is in the stage right before `stage`, else a relay for it in that stage.
+        """The vertex of a port if it is in the stage right before `stage`, otherwise a relay for it in that stage.
 
-        Exchanges do not skip a stage: a stage may let its inputs wait, and elements that bypassed it would be ahead of
-        its frontier.
+        Exchanges do not skip a stage, because its inputs may wait, and elements that bypass it would be ahead of its
+        frontier.
         """
         relayed = self._vertices[port.vertex]
         following = relayed.stage + 1
@@ -175,7 +181,7 @@ class Builder:
 
 
 def _from_the_first(source: Source, known: Source | None) -> Source:
-    """The source as it is read for two scans of it: each partition from the lesser of the two first offsets."""
+    """The source as two scans read it: each partition from the lesser of the two first offsets."""
     if known is None or known.start == source.start:
         return source
     places = source.start.keys() | known.start.keys()

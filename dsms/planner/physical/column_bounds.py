@@ -16,7 +16,9 @@ from operators.expressions import Column
 
 
 class LowerBound(NamedTuple):
-    """The value that an ordered column of a source (by number) has reached, plus an offset in units of the column."""
+    """A bound: the value that an ordered column of a source (by number) has reached, plus an offset in the column's
+    unit.
+    """
 
     source: int
     column: str
@@ -28,7 +30,9 @@ class LowerBound(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The values that a clustered column of a source (by number) had at most `within` instants ago."""
+    """The life of values of a clustered column of a source (by number): the column had them at most `within` instants
+    ago.
+    """
 
     source: int
     column: str
@@ -44,13 +48,13 @@ LowerBounds = Mapping[str, frozenset[LowerBound]]
 #: By column: no change to come has a value whose life in one of these columns is over.
 Lives = Mapping[str, frozenset[Life]]
 T = TypeVar("T", LowerBound, Life)
-#: The facts known about the columns of a relation, and the function that gives them for a scan.
+#: Facts about the columns of a relation, and the function that returns them for a scan.
 _Known = Mapping[str, frozenset[T]]
 _Promised = Callable[[logical.StreamScan], _Known[T]]
 
 
 class Bounds(NamedTuple):
-    """The facts known about the columns of the changes to come."""
+    """Facts about the columns of the changes to come."""
 
     lower: LowerBounds = {}
     lives: Lives = {}
@@ -60,9 +64,9 @@ def bounds(node: logical.Node) -> Bounds:
     """The columns of a node's relation that have lower bounds, and those whose values come from clustered columns.
 
     The law, for a change of the relation at or after an instant: in a column of the first kind it has NULL, or a value
-    that is not below the values that the columns of the sources have reached at that instant. In a column of the second
-    kind it has NULL, or a value that has been in the clustered column within the life, or never. Every value in a
-    column of the second kind has been in the clustered column by the instant of its row.
+    that is at least the least of the bounds reached at that instant. In a column of the second kind it has NULL, or a
+    value that the clustered column had within the life, or has not had yet. Each value in a column of the second kind
+    has been in the clustered column at the instant of its row or earlier.
     """
     if not any(source.constraints for source in sources(node)):
         return Bounds()
@@ -70,14 +74,17 @@ def bounds(node: logical.Node) -> Bounds:
 
 
 def arrivals(node: logical.Node) -> Bounds:
-    """Like `bounds`, but for the elements to come, not for all changes. A row of a window carries its end from the
-    start, so an operator that acts only when elements arrive, such as a join, needs no bounds for rows that end."""
+    """Like `bounds`, but for arriving elements instead of all changes. A row of a window has its end from the
+    beginning, so an operator that acts only when elements arrive, such as a join, needs no bounds for rows that end.
+    """
     return bounds(_endless(node))
 
 
 @singledispatch
 def _endless(node: logical.Node) -> logical.Node:
-    """The node without the ends of windows. Only nodes are changed whose elements arrive with those of their inputs."""
+    """The node without the ends of windows. Only nodes whose elements arrive together with those of their inputs are
+    changed.
+    """
     return node
 
 
@@ -113,8 +120,9 @@ def _ordered(tag: logical.StreamScan) -> LowerBounds:
 
 
 def _clustered(tag: logical.StreamScan) -> Lives:
-    """A value that references a clustered column arrives while it lives there, or within the bound of the promise after
-    the record that it references."""
+    """A value that references a clustered column arrives during its life there, or after the referenced record within
+    the bound of the promise.
+    """
     return {promise.column: frozenset({_life(promise, tag)}) for promise in tag.promises}
 
 
@@ -127,14 +135,15 @@ def _life(promise: logical.Cluster | logical.Reference, tag: logical.StreamScan)
 
 @singledispatch
 def _known(node: logical.Node, promised: _Promised[T]) -> _Known[T]:
-    """By default nothing is known, because at other nodes rows leave later than they arrived, or are held back."""
+    """By default nothing is known, because rows may leave later than they arrive, or are held back."""
     return {}
 
 
 @_known.register
 def _(node: logical.StreamScan, promised: _Promised[T]) -> _Known[T]:
-    """With keys, only key columns keep their bounds: a record retracts the row that it replaces, which has the same key
-    but other values in the other columns."""
+    """With keys, only key columns keep their bounds: a record retracts the row that it replaces, which may have any
+    values in other columns.
+    """
     return {name: known for name, known in promised(node).items() if not node.keys or name in node.keys}
 
 
@@ -211,7 +220,7 @@ def _(node: logical.WindowFunctions, promised: _Promised[T]) -> _Known[T]:
 
 
 def _of_groups(node: logical.Node, names: Iterable[str], promised: _Promised[T]) -> _Known[T]:
-    """The facts about the key columns of a node whose groups change only when their rows change."""
+    """The facts about the key columns of a node whose groups change only if their rows change."""
     below = _known(node, promised)
     return {name: below[name] for name in names if name in below}
 
@@ -240,8 +249,9 @@ def _of_any_input(node: logical.Node, inputs: Iterable[logical.Node], promised: 
 
 @_known.register
 def _(node: logical.Join, promised: _Promised[T]) -> _Known[T]:
-    """A pair arrives with either of its rows, so two equal columns have bounds only if both have bounds in the
-    inputs."""
+    """A pair may arrive with either of its rows, so two equal columns have bounds only if both have bounds in the
+    inputs.
+    """
     pairs = _of_pairs(node, promised)
     return {name: known for names, known in pairs.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""A dataflow: the operators of a lane in topological order, divided into stages by exchanges.
+"""A dataflow holds the operators of a lane in topological order; exchanges divide them into stages.
 
 Stage 0 runs where records are read, and has no state. The later stages run on the targets, which are parallel tasks:
 each target has a part of the state of every vertex, and an exchange routes elements that belong together to the same
@@ -23,8 +23,7 @@ from operators.streams.switch import Switch
 
 def marks_of(leaf: int) -> int:
     """The leaf number of the marks of a source, which are lower bounds of the values to come in its ordered columns.
-    The argument is the number of the source, which is also the leaf number of its elements. The function is its own
-    inverse.
+    `leaf` is the number of the source, which is also the leaf number of its elements. The function is its own inverse.
 
     >>> marks_of(0), marks_of(marks_of(3))
     (-1, 3)
@@ -34,8 +33,8 @@ def marks_of(leaf: int) -> int:
 
 _MEMBER_COLUMNS = frozenset({MEMBER, RIGHT_MEMBER})
 Keys = tuple[str, ...]
-#: How elements are routed: by the hash of columns (with no columns: all to target 0), by source partition ("source"),
-#: to the target that they are already on ("stay"), or to every target ("all").
+#: How elements are routed: by the hash of columns (without columns, all to target 0), by source partition ("source"),
+#: to the target on which they are ("stay"), or to every target ("all").
 Routing = Keys | Literal["source", "stay", "all"]
 
 
@@ -50,8 +49,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input of a vertex: the output of an earlier vertex, through an exchange if that vertex is in an earlier
-    stage."""
+    """An input of a vertex: the output of an earlier vertex, through an exchange if that one is in an earlier stage."""
 
     vertex: int
     exchange: int | None = None
@@ -62,8 +60,8 @@ class Vertex(PickledByCopy):
     """An operator in its position in a dataflow. A leaf has no operator: its output is the elements of the source
     `leaf`.
 
-    Its frontier is the least frontier of `leaves`, the sources that it waits for. These are the sources that it depends
-    on; for a buffer, those of the operator that reads it. With `single` it runs only on target 0.
+    Its frontier is the least frontier of `leaves`. These are the sources on which it depends; for a buffer, those on
+    which the operator that reads the buffer depends. If `single`, it runs only on target 0.
     """
 
     operator: Any
@@ -131,8 +129,9 @@ class Dataflow(PickledByCopy):
 
     @cached_property
     def last_read(self) -> dict[int, frozenset[int]]:
-        """For each vertex, the vertices whose output it is the last to read. Vertices whose output is exchanged are
-        left out, because that output is needed until the end of the stage."""
+        """For each vertex, the vertices of whose output it is the last reader. Vertices whose output is exchanged are
+        left out, because it is needed until the end of the stage.
+        """
         feeds = ((at, feed) for at, vertex in enumerate(self.vertices) for feed in vertex.inputs)
         last_reader = {feed.vertex: at for at, feed in feeds if feed.exchange is None}
         read: dict[int, frozenset[int]] = {}
@@ -151,7 +150,7 @@ class Dataflow(PickledByCopy):
 
     @cached_property
     def below(self) -> tuple[frozenset[int], ...]:
-        """The vertices that each vertex depends on, including itself."""
+        """For each vertex, the vertices on which it depends, including itself."""
         below: list[frozenset[int]] = []
         for at, vertex in enumerate(self.vertices):
             below.append(frozenset({at}).union(*(below[feed.vertex] for feed in vertex.inputs)))
@@ -159,13 +158,14 @@ class Dataflow(PickledByCopy):
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """A name for each vertex that identifies what it computes. It is the same in every dataflow that contains the
-        vertex, and the vertex's state is stored under it."""
+        """A name for each vertex, by its computation. It is the same in every dataflow that contains the vertex, and
+        the state of the vertex is stored under it.
+        """
         names: list[str] = []
         for vertex in self.vertices:
             inputs = [(names[feed.vertex], self._routing(feed)) for feed in vertex.inputs]
             if isinstance(vertex.operator, Switch):
-                inputs = []  # from its instant on the result is the same, with or without the former query as an input
+                inputs = []  # from its instant on, the result does not depend on the former query
             computation = vertex.operator, vertex.leaf, vertex.stage, vertex.leaves, vertex.single, inputs
             names.append(fingerprint(computation))
         return tuple(names)
@@ -187,8 +187,9 @@ class Dataflow(PickledByCopy):
 
     @cached_property
     def members(self) -> dict[str, tuple[bool, ...]]:
-        """For the vertices that run a whole family of queries, by key: which of their traces have a part for each
-        member. If only one of two inputs has members, all members share the trace of the other."""
+        """For the vertices that run a family of queries, by key: which of their traces have a part for each member. If
+        only one of two inputs has members, all members share the trace of the other.
+        """
         return {
             key: by_member
             for key, vertex in zip(self.keys, self.vertices, strict=True)
@@ -196,8 +197,9 @@ class Dataflow(PickledByCopy):
         }
 
     def _traces_by_member(self, vertex: Vertex) -> tuple[bool, ...]:
-        """For each trace of a vertex, whether it has a part for each member. If there is one trace for each input, it
-        does if that input has members; otherwise it does if all inputs have members."""
+        """For each trace of a vertex, whether it has a part for each member. If a vertex has one trace for each input,
+        a trace does if its input has members; otherwise all traces do if all inputs have members.
+        """
         own = vertex.operator.own if isinstance(vertex.operator, Forget) else None
         columns = [self.vertices[feed.vertex].schema.names for feed in vertex.inputs[:own]]
         inputs = [not _MEMBER_COLUMNS.isdisjoint(names) for names in columns]

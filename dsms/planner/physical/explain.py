@@ -25,9 +25,9 @@ def explain(
     """The optimised plan as a tree, the rules applied, the stages in which it runs, the operators that other queries
     already run, and the expected load.
 
-    `queries` are all running queries; `name` is the one to explain, if it is one of them. For a member of a family the
-    plan of the family is shown, too; for a query computed from other queries the plan over these; and for a query with
-    a chosen join order the plan in that order.
+    `queries` are all running queries; `name` names the query to explain if it is one of them. The text also has the
+    plan of the family for a member of a family, the plan over other queries for a query computed from these, and the
+    plan in the chosen join order for a query that has one.
     """
     running = list(queries)
     itself = next((query for query in running if query.name.lower() == name.lower()), None)
@@ -46,7 +46,7 @@ def explain(
 
 
 def _shared(lane: Lane) -> list[str]:
-    """Lines with the operators of the first query that it shares with others, grouped by the names of the others."""
+    """Lines with the operators that the first query shares with others, grouped by the names of the others."""
     by_queries: dict[str, list[str]] = {}
     explained = lane.outputs[0]
     for at in sorted(lane.flow.below[explained.vertex]):
@@ -57,7 +57,7 @@ def _shared(lane: Lane) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are.
+    """The first names, and the number of the others.
 
     >>> _listed(["a", "b"]), _listed([f"q{at}" for at in range(9)])
     ('a, b', 'q0, q1, q2, q3, q4 and 4 more')
@@ -103,7 +103,7 @@ def _names(lane: Lane, stage: int) -> str:
 
 
 def _forgetting(vertex: Vertex) -> str:
-    """The columns by which an operator drops state that is no longer needed; empty if it does not."""
+    """The columns by which an operator drops state that is no longer needed; "" if it does not drop any."""
     if not isinstance(vertex.operator, Forget):
         return ""
     return f" (forgets by {', '.join(dict.fromkeys(sweep.column for sweep in vertex.operator.sweeps))})"

@@ -1,4 +1,4 @@
-"""The plan of a fragment: selects the queries of a catalog that it runs, and compiles them into lanes."""
+"""Plans a fragment: selects the queries of a catalog that it runs, and compiles them into lanes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlannedQuery:
     former: logical.Node | None = None
     #: The optimised plans of the queries from which it is computed.
     views: tuple[logical.Node, ...] = ()
-    #: The part that this is of a query that several fragments run; None: a whole query.
+    #: If several fragments run the query, the part of it that this plan runs; None: the whole query.
     part: Part | None = None
     #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
     #: other fragments.
@@ -93,8 +93,9 @@ class PlannedQuery:
 
     @cached_property
     def template(self) -> Template | None:
-        """The template that this query shares with queries that differ only in constants; None if it has no template,
-        is a part, or has settings that are decided at run time."""
+        """The template that this query shares with queries that differ only in constants. None if it has no template,
+        is a part of a query, or has settings that are decided at run time.
+        """
         if self.sink is None or self.sink.adjustable or self.part is not None:
             return None
         keys, append_only = properties.keys(self.node), properties.append_only(self.node)
@@ -107,7 +108,7 @@ class PlannedQuery:
 
     @property
     def query(self) -> str:
-        """Its own id or, for a next plan, the id of the query whose next plan it is."""
+        """Its own id; for a next plan, the id of the query that is changing to it."""
         return self.next_of or self.id
 
     @property
@@ -123,7 +124,7 @@ class PlannedQuery:
 
     @property
     def member(self) -> Template | None:
-        """The template if the query runs as a member of its family, else None."""
+        """The template if the query runs as a member of its family, otherwise None."""
         return self.template if self.sink is not None and self.sink.grouped else None
 
 
@@ -140,7 +141,7 @@ class FragmentPlan:
     held: frozenset[str] = frozenset()
     #: The records skipped by SKIP RECORD, as offsets by source id and partition.
     skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    #: The queries that could not be planned, by name, with the reason: another version of dsms accepted them.
+    #: The queries that could not be planned, by name, with the reason. (Another version of dsms accepted them.)
     unplanned: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -157,8 +158,9 @@ class FragmentPlan:
         return {sink.id: ResultPartitions(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
 
     def takes_over(self, before: FragmentPlan) -> bool:
-        """Whether this fragment continues work of other fragments under the plan `before`: of queries or shards of
-        queries, or the dead letters of source partitions."""
+        """Whether this fragment takes over work that other fragments do under the plan `before`: queries, shards of
+        queries, or the dead letters of source partitions.
+        """
         read = {source.id for planned in self.queries.values() for source in planned.sources}
         if any(source in read for source, _ in before.foreign - self.foreign):
             return True
@@ -176,9 +178,9 @@ class FragmentPlan:
 def plan_fragment(
     catalog: Catalog, partitions: int, before: FragmentPlan | None = None, fragment: str | None = None
 ) -> FragmentPlan:
-    """The plan that a fragment runs under a catalog; `fragment` None means one fragment that runs all queries.
+    """The plan that a fragment runs under a catalog. If `fragment` is None, one fragment runs all queries.
 
-    A pure function, so every process that knows the catalog knows the plan. Queries that are in `before` are not
+    It is a pure function, so every process that knows the catalog knows the plan. Queries that are in `before` are not
     planned again, unless they changed or partitions were added to their sources. A query that cannot be planned is left
     out, and the reason is recorded in `unplanned`.
     """
@@ -207,13 +209,14 @@ def plan_fragment(
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
-    """The fragments that run the whole of a query; None represents the fragment that runs all queries. If several
-    fragments divide the query, None is the only one."""
+    """The fragments that run a query as a whole; None stands for the fragment that runs all queries. If several
+    fragments divide the query, only None is left.
+    """
     return (None,) if query.shares else (None, query.fragment)
 
 
 def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> list[PlannedQuery]:
-    """The parts that a fragment runs of a query that several fragments divide."""
+    """The parts of a divided query that a fragment runs."""
     share = Share(query.shares.index(fragment), len(query.shares))
     before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
     if before and all(_same_partitions(planned.node, catalog) for planned in before):
@@ -224,7 +227,7 @@ def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str,
 
 
 def divided(query: PlannedQuery, cluster: str) -> Whole:
-    """A query compiled to be run by several fragments. Raises UserError if that is not possible."""
+    """Compiles a query for several fragments. Raises UserError if it cannot be divided."""
     assert query.sink is not None
     lane = compile_lane(query.id, [query], divisible=True)
     output = lane.outputs[0]
@@ -237,8 +240,9 @@ def divided(query: PlannedQuery, cluster: str) -> Whole:
 
 
 def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery]) -> Iterator[PlannedQuery]:
-    """Plans for the source partitions whose dead letters this fragment writes, but that only other fragments read. It
-    reads them only for their dead letters."""
+    """Plans that read source partitions only for their dead letters: this fragment writes these, but the queries that
+    read the partitions run in other fragments.
+    """
     read = {
         (source.id, partition) for query in here for source in query.sources for partition in source.partitions_read
     }
@@ -277,8 +281,9 @@ def plans_of(query: Query, catalog: Catalog, known: Mapping[str, PlannedQuery]) 
 
 
 def next_plan(current: PlannedQuery, orders: JoinOrders) -> PlannedQuery:
-    """The next plan of a query. Its id contains the orders, so that different orders are different plans, each with its
-    own start."""
+    """The next plan of a query. Its id contains the orders, so plans with different orders are different, and each
+    begins on its own.
+    """
     id, name = f"{current.id}+{orders}".replace(" ", ""), f"{current.name} (next plan)"
     return replace(current, id=id, name=name, join_orders=orders, next_of=current.id, reports=False)
 
@@ -312,8 +317,9 @@ def _optimized_view(former: Former) -> logical.Node:
 
 def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bool = False) -> Lane:
     """Compiles queries into one dataflow, with a stream output for each. Equal parts of their plans become one part of
-    the dataflow, and so do all members of a family. With `divisible`, the dataflow can be cut into parts for several
-    fragments."""
+    the dataflow, as do all members of a family. If `divisible`, the dataflow can be cut into parts for several
+    fragments.
+    """
     builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
     order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
     for query in queries:
@@ -368,8 +374,9 @@ def _add_output(query: PlannedQuery, node: logical.Node, builder: Builder, *memb
 
 
 def _result(query: PlannedQuery, node: logical.Node, builder: Builder) -> Port:
-    """The port of a query's result. If it replaced another query, that is the former query's result before the instant
-    of the change, and its own from then on."""
+    """The port of a query's result. If the query replaced another one, its result before the instant of the change is
+    that of the former query.
+    """
     if query.sink is None or query.sink.since is None:
         return _lowered(node, builder)
     nodes = [node] if query.former is None else [node, optimize(query.former)]
@@ -384,9 +391,10 @@ def _lowered(node: logical.Node, builder: Builder) -> Port:
 
 
 def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:
-    """The port with all changes of a key, or of equal rows, on one target, where changes that cancel out are
-    consolidated. If several fragments run the query, changes are always exchanged: the fragment that publishes their
-    result partition consolidates them."""
+    """The port, exchanged such that all changes of a key, or of equal rows, are on one target, which consolidates them.
+    If several fragments run the query, changes are always exchanged, and the fragment that publishes their result
+    partition consolidates them.
+    """
     if builder.divisible:
         return _exchanged(below, keys or tuple(below.schema.names), append_only and not keys, builder)
     if keys:
@@ -395,8 +403,9 @@ def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Bu
 
 
 def _exchanged(below: Port, keys: tuple[str, ...], in_place: bool, builder: Builder) -> Port:
-    """The port after an exchange that only the stream output reads. With `in_place`, records in stage 0 need no
-    exchange: the fragment that reads them also writes their result partition."""
+    """The port after an exchange that only the stream output reads. If `in_place`, records in stage 0 need no exchange,
+    because the fragment that reads them also writes their result partition.
+    """
     if in_place and builder.stage(below) == 0:
         return below
     relayed = builder.add(Relay(), [below], below.schema)

@@ -1,8 +1,8 @@
-"""A lane: continuous queries as one dataflow over their sources, with its own positions and state.
+"""A lane runs continuous queries as one dataflow over their sources, with its own positions and state.
 
-Queries of a lane share equal parts: the reading of sources, operators and traces (their state). Each vertex has its own
-frontier, the least frontier of the sources that it waits for. So no query waits for a source that only another query
-reads. Processes that run lanes import this module, so it does not import the planner.
+Queries of a lane share equal parts: the reading of sources, operators and traces (their state). The frontier of each
+vertex is the least frontier of the sources on which it depends, so no query waits for a source that only another query
+reads. This module does not import the planner, because processes that only run lanes import it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from operators.core.pickled_by_copy import PickledByCopy
 @dataclass(frozen=True)
 class Output:
     """The result of one query: the vertex of its stream output, and the keys and the schema of its visible columns.
-    `member` is the query's number if the vertex outputs the results of a whole family, and None otherwise."""
+    `member` is the query's number if the vertex outputs the results of a family, otherwise None."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Ending:
-    """Results of one vertex whose records are encoded in the same way: one query, or members of a family."""
+    """Results of one vertex whose records are encoded in the same way: of one query, or of members of a family."""
 
     vertex: int
     #: Their indices in the outputs of the lane.
@@ -75,8 +75,9 @@ class Lane(PickledByCopy):
 
     @cached_property
     def reported(self) -> dict[str, frozenset[int]]:
-        """For each output, by id, the vertices whose rows in fault it reports: those below it that are not below an
-        earlier output of the same query."""
+        """For each output, by id, the vertices whose rows in fault it reports: those below it, except those below an
+        earlier output of the same query.
+        """
         reported: dict[str, frozenset[int]] = {}
         earlier: dict[str, frozenset[int]] = {}
         for output in self.outputs:
@@ -94,11 +95,11 @@ class Lane(PickledByCopy):
         return self.flow.columns_read[self.flow.leaf(leaf)]
 
     def leaves(self, output: Output) -> frozenset[int]:
-        """The sources that a result waits for, by number."""
+        """The sources on which a result depends, by number."""
         return self.flow.vertices[output.vertex].leaves
 
     def ids_read(self, output: Output) -> frozenset[str]:
-        """The ids of the sources that a result waits for."""
+        """The ids of the sources on which a result depends."""
         return self._ids_by_vertex[output.vertex]
 
     @cached_property
@@ -107,9 +108,12 @@ class Lane(PickledByCopy):
         return {vertex: frozenset(self.sources[leaf].id for leaf in leaves) for vertex, leaves in vertices.items()}
 
     def cause(self, output: Output, order: int) -> tuple[Source, int, int] | None:
-        """The source, partition and offset of the record that caused an element of a result; the lane may have read the
-        record, or received the element through a link. An element that no record caused, such as the count over an
-        empty relation, has order 0; for it the first source of the result is returned, or None if it has no source."""
+        """The source, partition and offset of the record that caused an element of a result. The lane has read the
+        record, or received the element through a link.
+
+        An element that no record caused, such as the count over an empty relation, has order 0. For it the first source
+        of the result is returned, or None if the result has no source.
+        """
         number, partition, offset = origin(order)
         read = {at: source for at, source in self.sources.items() if at in self.leaves(output)} | dict(self.origins)
         if number in read:

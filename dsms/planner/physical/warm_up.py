@@ -1,8 +1,8 @@
-"""Computes how long a dataflow that begins in the middle of its logs is affected by the missing earlier records.
+"""Computes for how long missing earlier records affect a dataflow that begins in the middle of its logs.
 
-PIPES migrates a plan by running the new plan concurrently with the old one until no result depends on elements that the
-new plan has not seen (GenMig; Krämer's thesis, sections 27 to 29). This requires operators whose results at an instant
-follow from the elements that are valid at that instant, and elements that end.
+PIPES migrates to a new plan by running it concurrently with the old one until no result depends on elements that the
+new plan has not seen (GenMig; Krämer's thesis, sections 27 to 29). This requires that elements end, and that the
+results of operators at an instant follow from the elements that are valid then.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from operators.windows.time_window import TimeWindow
 
 
 def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
-    """For how many instants after a record the vertices of a dataflow that are not `known` (by key) may depend on it.
+    """The number of instants after a record for which the vertices of a dataflow that are not `known` (by key) may
+    depend on it.
 
     The law: if these vertices have seen no record up to an instant t, and the known ones have seen all, then from
     t + the result on, all vertices have the same state as if they had run from the beginning of the logs. None if no
     such bound is known.
     """
-    reaches: list[float] = []  # of the elements that a known vertex outputs; of those missing in another one's output
+    reaches: list[float] = []  # of a known vertex's elements; for others, of the elements that they lack
     for key, vertex in zip(flow.keys, flow.vertices, strict=True):
         inputs = [reaches[feed.vertex] for feed in vertex.inputs]
         reach = _reach(vertex.operator, inputs)
@@ -47,8 +48,9 @@ def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
 
 @singledispatch
 def _reach(operator: Any, inputs: Sequence[float]) -> float:
-    """By how much an output element may end after the records that caused it; ∞ if it may never end. Operators that
-    order elements emit them when they begin, so the start of an element is the instant of a record."""
+    """The number of instants by which an output element may end after the records that caused it; ∞ if it may never
+    end. Operators that order elements emit them when they begin, so the start of an element is the instant of a record.
+    """
     return math.inf
 
 
@@ -73,8 +75,9 @@ def _(operator: TimeWindow, inputs: Sequence[float]) -> float:
 
 
 def _forgets(operator: Any) -> bool:
-    """Whether the state follows from the elements that are valid. The state of a group-by without keys does not,
-    because its group exists from the beginning."""
+    """Whether the state of an operator follows from the valid elements alone. That of a group-by without keys does not,
+    because its group exists from the beginning.
+    """
     if isinstance(operator, GroupBy):
         return bool(operator.keys)
     return isinstance(operator, Join | Distinct | Reorder | RetractEnds | StreamOutput)

@@ -1,4 +1,4 @@
-"""Tricks that use internals of PySpark or the JVM to save time or memory: one file each, with a switch.
+"""Tricks that use internals of PySpark or the JVM to save time or memory. Each has a file and a switch.
 
 Everything works without them. `DSMS_PLAIN_SPARK=1` turns all of them off, `DSMS_PLAIN_SPARK=worker_daemon,spark_home`
 only the named ones. `tests/dsms/spark/compat` has a canary test for each trick, which fails if the internals that the

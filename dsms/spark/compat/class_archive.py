@@ -1,4 +1,5 @@
-"""Spark's classes as an archive that the JVM maps instead of loading them one by one, so that executors start sooner.
+"""Creates an archive of Spark's classes. The JVM maps it instead of loading classes one by one, so executors start
+sooner.
 
 `python -m dsms.spark.compat.class_archive` creates the archive, once for each pair of Java and Spark installations. The
 archive is optional.
@@ -23,19 +24,19 @@ from dsms.spark.compat.spark_home import jars, linked_home
 from dsms.spark.compat.trick import SWITCH, Trick
 
 TRICK = Trick("class_archive", "5 s of an executor's start and 5.7 CPU s")
-#: The options of the JVM. It only plans and moves bytes, so it gets the quick compiler and the serial garbage
+#: The options of the JVM. The JVM only plans and moves bytes, so it gets the quick compiler and the serial garbage
 #: collector, which leave the cores to the workers. An archive is valid only with the same options.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TIMEOUT_S = 300
-#: How many archives are kept, because a machine may have several installations.
+#: The number of archives that are kept; a machine may have several installations.
 _KEPT = 3
 
 
 def installed(environ: Mapping[str, str]) -> Path | None:
-    """The directory for this Java and this Spark, which may not exist yet; None if there is no Java.
+    """The directory of the archive for this Java and this Spark, which may not exist yet; None without Java.
 
-    A JVM uses an archive only if the jars of its classes still have the paths and modification times from its creation.
+    A JVM uses an archive only if the jars of its classes have the same paths and modification times as at its creation.
     """
     if (java := _java_home(environ)) is None:
         return None
@@ -47,7 +48,7 @@ def installed(environ: Mapping[str, str]) -> Path | None:
 
 
 def archive(environ: Mapping[str, str]) -> Path | None:
-    """The path of the archive, which may not exist yet; None if there is no Java."""
+    """The path of the archive, which may not exist yet; None without Java."""
     directory = installed(environ)
     return directory and directory / "classes.jsa"
 
@@ -59,7 +60,7 @@ def home(environ: Mapping[str, str]) -> Path | None:
 
 
 def options(environ: Mapping[str, str]) -> str:
-    """The options with which the JVM uses the archive; empty if there is none.
+    """The options with which the JVM uses the archive; "" without an archive.
 
     >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
     ''
@@ -90,8 +91,9 @@ def make(environ: Mapping[str, str]) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Removes the remains of an archive that could not be created, and the oldest archives. Their homes, directories of
-    links, stay, because an executor may be running with one."""
+    """Removes the remains of an archive that could not be created, and the oldest archives. Their homes (directories of
+    links) stay, because an executor may be using one.
+    """
     if not (newest / "classes.jsa").is_file():
         shutil.rmtree(newest)
     archives = sorted(newest.parent.glob("*/classes.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,7 +1,7 @@
-"""Ends the Python processes in which Spark creates and plans a stream's source, after the stream's first batch.
+"""Ends Spark's helpers after a stream's first batch: the Python processes in which Spark creates and plans its source.
 
-They are needed only once, but never end by themselves. Spark starts new ones for the next stream. Their factories are
-found in a private field of `SparkEnv`, by reflection.
+Helpers are needed only at the start of a stream, but never end by themselves. Spark starts new ones for the next
+stream. Reflection finds their factories in a private field of `SparkEnv`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def expect_first_batch(stream: str) -> None:
 
 
 def end_helpers(stream: str, spark: SparkSession) -> None:
-    """Ends the helpers, unless another stream is starting. To be called when a stream is stopped or has its first
-    batch, because from then on it needs no helpers."""
+    """Ends the helpers, unless another stream is starting. Callers call it when a stream has its first batch or is
+    stopped, because from then on it needs no helpers.
+    """
     with _lock:
         if stream in _starting:
             _starting.remove(stream)
@@ -43,8 +44,9 @@ def end_helpers(stream: str, spark: SparkSession) -> None:
 
 
 def _end(spark: SparkSession) -> None:
-    """Stops the factories of the helpers, as Spark itself does when one of their processes fails. There is no public
-    method for this. If it fails in another version of Spark, the helpers stay."""
+    """Stops the factories of the helpers, as Spark itself does when one of their processes fails. Spark has no public
+    method for this. If it fails with another version of Spark, the helpers stay.
+    """
     try:
         pairs = _private_field(spark, _ENV, "pythonWorkers", _private_field(spark, f"{_ENV}$", "env", None)).iterator()
         while pairs.hasNext():

@@ -1,4 +1,4 @@
-"""Hides pandas from a process: pyarrow and PySpark import it if it is installed, although nothing here needs it.
+"""Hides pandas from a process. pyarrow and PySpark import it if it is installed, although the project does not need it.
 
 An import finder hides the package. Before PySpark creates a function over Arrow batches, it checks that pandas is
 installed; this check is replaced by one that always passes.

@@ -1,7 +1,7 @@
-"""Cheaper Spark checkpoints: without checksum files, and without starting a process to change the mode of each file.
+"""Makes Spark's checkpoints cheaper: without checksum files, and without a process that changes the mode of each file.
 
-Spark's checkpoint of a stream is not needed after a crash, since recovery reads the manifest. The classes are Spark's
-and Hadoop's own, but not the defaults for local files.
+Spark's checkpoint of a stream is not needed after a crash, because recovery reads the manifest. The classes that are
+set here belong to Spark and Hadoop, but are not the defaults for local files.
 """
 
 from __future__ import annotations

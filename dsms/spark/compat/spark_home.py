@@ -1,8 +1,9 @@
-"""A SPARK_HOME of symbolic links: its Python is the installed package, its jars are those that an executor may need.
+"""Creates a SPARK_HOME of symbolic links, with the installed Python package and only the jars that an executor may
+need.
 
-Spark's own SPARK_HOME has the Python package as a zip file of sources. It is first on the path of the five Python
-processes that a stream starts, so each of them compiles the sources. Here a directory named `pyspark.zip` replaces it.
-The JVM keeps a list of the entries of each jar, so fewer jars take less memory.
+In Spark's own SPARK_HOME, the Python package is a zip file of sources. The zip file is first on the path of the five
+Python processes that a stream starts, so each of them compiles the sources. Here a directory named `pyspark.zip`
+replaces the zip file. The JVM keeps a list of the entries of each jar, so fewer jars take less memory.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import pyspark
 from dsms.spark.compat.trick import Trick
 
 TRICK = Trick("spark_home", "59 MB of an executor; the class archive needs this trick")
-#: The prefixes of the jars that are left out, those of other parts of Spark: machine learning, graphs, Hive, Kubernetes
-#: and Yarn as masters, the server and the shells of Spark Connect and Scala.
+#: The prefixes of the jars that are left out. They belong to other parts of Spark: machine learning, graphs, Hive,
+#: Kubernetes and Yarn as masters, the server and the shells of Spark Connect and Scala.
 _OTHERS = (
     "algebra", "arpack", "blas", "breeze", "cats-", "connect-repl", "datanucleus-", "derby", "hive-", "JTransforms",
     "kubernetes-", "lapack", "scala-compiler", "spark-connect", "spark-graphx", "spark-hive", "spark-kubernetes",

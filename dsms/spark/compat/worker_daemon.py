@@ -1,9 +1,9 @@
-"""The process from which Spark forks Python workers, with all modules already imported.
+"""The process from which Spark forks Python workers. It has already imported all modules.
 
-The workers start immediately and share its memory pages. Spark's own daemon forks before anything is imported, because
-a library may start threads, which do not survive a fork. The libraries used here start only threads that manage memory:
-those of jemalloc, which handle forks, and Polars' cleaner of spilled data, and no data is spilled here. Thread pools
-start with the first computation, which takes place in a worker.
+So workers start immediately, and share its memory pages. Spark's own daemon forks before anything is imported, because
+a library may start threads, which do not survive a fork. The libraries that are imported here start only threads that
+manage memory: those of jemalloc, which handle forks, and Polars' cleaner of spilled data, which has nothing to do.
+Thread pools start with the first computation, which takes place in a worker.
 """
 
 from __future__ import annotations

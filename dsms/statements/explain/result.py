@@ -1,5 +1,6 @@
-"""EXPLAIN RESULT: the rates and window sizes under which the result of a query was computed (PIPES, Krämer's thesis,
-section 21.7)."""
+"""EXPLAIN RESULT shows the shedding rates and window sizes with which the result of a query was computed (PIPES,
+Krämer's thesis, section 21.7).
+"""
 
 from __future__ import annotations
 
@@ -66,9 +67,12 @@ def _answer(statement: ExplainResult, context: Context) -> StatementResult:
 
 
 def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: Catalog) -> StatementResult:
-    """The settings of a query: a row for each source, partition and range of offsets in which a setting holds, with the
-    instants that the records of the range may have. With `at`, the settings of records that can contribute to the
-    result at this instant: a range is left out if its records are known to be too early or too late."""
+    """The settings of a query: a row for each source, partition and range of offsets with one setting, with the
+    instants that the records of the range may have.
+
+    With `AT`, a range is left out if its records are known to be too early or too late to contribute to the result at
+    this instant.
+    """
     target = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(target, Query):
         hint = "ask for a query that reads it"
@@ -90,7 +94,7 @@ def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: 
 
 
 def _histories(query: Query, logged: Iterable[Logged]) -> dict[tuple[str, int], list[Decision]]:
-    """The decisions for a query by source and partition, in order of offsets. The first fraction is 1."""
+    """The decisions for a query by source and partition, in the order of offsets, beginning with the fraction 1."""
     histories: dict[tuple[str, int], list[Decision]] = {}
     for id_, place, decision in logged:
         if id_ == query.id:
@@ -115,7 +119,9 @@ class _History:
     windows: Sequence[RangedWindow]
 
     def rows(self, at: int | None) -> Iterator[Row]:
-        """The settings that hold for some offset; with an instant, those of records that can contribute to it."""
+        """The settings that hold for some offset; if `at` is an instant, only those of records that can contribute to
+        it.
+        """
         following = [*self.decisions[1:], None]
         for decision, after in zip(self.decisions, following, strict=True):
             last = None if after is None else after.high

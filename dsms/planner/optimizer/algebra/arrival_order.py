@@ -1,4 +1,6 @@
-"""Detects nodes whose result depends on when or in what order rows arrived, not only on the rows at an instant."""
+"""Detects nodes whose result depends not only on the rows at an instant, but also on when or in what order they
+arrived.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _SUMS = frozenset({"sum", "avg"})
 
 def depends_on_arrival(node: logical.Node) -> bool:
     """Whether the result may depend on when or in what order rows arrived. This is so for ties in top-k and OVER, for
-    windows of the last rows, for some aggregates, and for samples, which choose by the record that a row comes from."""
+    windows of the last rows, for some aggregates, and for samples that choose rows by their records."""
     match node:
         case logical.Sample(keys=()) | logical.Shed():
             return True
@@ -44,7 +46,7 @@ def aggregates_depend_on_arrival(node: logical.GroupBy) -> bool:
     """Whether an aggregate may depend on when rows arrived, or on changes that cancel each other. True for every
     aggregate that is not known to be exact.
 
-    Floats are added in the order of time, and x + y - y need not be x.
+    A sum of floats depends on the order of addition, and x + y - y may differ from x.
     """
     columns = schema(node.input)
     return not all(

@@ -10,8 +10,8 @@ _FILTERED, _WINDOWED, _GROUPED = 0.3, 0.1, 0.5
 
 
 def estimated_rows(node: logical.Node) -> float:
-    """The estimated rows of a relation. The estimate depends on the shape of its plan alone and on no measurements, so
-    every process orders the joins of equal plans in the same way.
+    """The estimated number of rows of a relation. It follows from the shape of the plan alone, not from measurements,
+    so every process orders the joins of equal plans in the same way.
 
     Unbounded streams are the largest, then keyed relations; filters and windows reduce them.
     """

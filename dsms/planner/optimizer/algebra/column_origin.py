@@ -11,8 +11,9 @@ from operators.windows.assign import WINDOW_END
 
 
 def origin(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
-    """The input of σ, π, unnesting or a window, and the column of that input which the column `name` copies; None for
-    other nodes and for computed columns."""
+    """For the column `name` of σ, π, unnesting or a window: the input of the node, and the input column that it copies.
+    None for other nodes and for computed columns.
+    """
     match node:
         case logical.Filter(below) | logical.Sample(below) | logical.Shed(below):
             return below, name
@@ -27,8 +28,9 @@ def origin(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
 
 
 def window_of(node: logical.Node, name: str) -> logical.Assign | logical.Session | None:
-    """The window node whose `window_end` the column `name` is, if the window is over TS, the instant of its rows; None
-    otherwise."""
+    """The window node of which the column `name` is the `window_end`, if the window is over TS, the instant of its
+    rows. Otherwise None.
+    """
     if isinstance(node, logical.Assign | logical.Session) and name == WINDOW_END:
         return node if _is_row_instant(node.input, node.column) else None
     below = origin(node, name)

@@ -1,4 +1,4 @@
-"""Splits predicates into conjuncts and joins them again, and decides whether a rewrite may move an expression."""
+"""Splits predicates into conjuncts, builds conjunctions, and decides whether a rewrite may move an expression."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
 
 
 def conjunction(parts: Iterable[Expression]) -> Expression | None:
-    """The conjunction of the distinct parts; None if there are none.
+    """The conjunction of the distinct parts; None without parts.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import Column, to_sql
@@ -30,7 +30,7 @@ def conjunction(parts: Iterable[Expression]) -> Expression | None:
 
 
 def total(expression: Expression) -> bool:
-    """Whether the expression has a value on every row, so that its evaluation never fails (puts a row "in fault").
+    """Whether the expression has a value on every row, that is, never puts a row in fault.
 
     A rewrite may evaluate any expression on fewer rows than before. It may evaluate an expression on more rows only if
     it is total; otherwise additional faults would be reported. It may drop an expression only if it is total, because a

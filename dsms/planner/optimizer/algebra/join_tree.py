@@ -1,4 +1,4 @@
-"""A tree of inner joins, flattened: the inputs that are joined, and the conditions, without an order of the joins."""
+"""A flattened tree of inner joins: its inputs and its conditions, without an order of the joins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JoinTree:
         return JoinTree(self.leaves + other.leaves, self.pairs + other.pairs, self.residual + other.residual)
 
     def joined(self, order: list[int]) -> logical.Node:
-        """The left-deep join of the leaves in this order.
+        """The left-deep join of the leaves, in the given order.
 
         A total condition is placed at the first join that has its columns. Conditions that are not total are placed
         above all joins, where they are evaluated on the same rows as before.

@@ -1,4 +1,4 @@
-"""A rewrite rule that moves a node below its input, described as data, so that such rules form a table."""
+"""Rewrite rules that move a node below its input. They are described as data and listed in tables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _Passed = TypeVar("_Passed", bound=logical.Node)
 class PushDown(Generic[_Moved, _Passed]):
     """A rule that moves a node of class `moved` below its input, which is of one of the classes `through`.
 
-    Under `condition`, the plan `before` equals the plan `after`; both texts are written like SQL. `source` cites the
-    paper that proves it. Calling the rule with a plan returns the rewritten plan, or None if the rule does not apply.
+    If `condition` holds, the plan `before` equals the plan `after`; both texts are written like SQL. `source` cites the
+    paper with the proof. Calling the rule with a plan returns the rewritten plan, or None if the rule does not apply.
     """
 
     name: str
@@ -31,7 +31,7 @@ class PushDown(Generic[_Moved, _Passed]):
 
     @property
     def __name__(self) -> str:
-        """The name of the rule, as functions have it."""
+        """The name of the rule, under the attribute that functions have."""
         return self.name
 
     def __call__(self, node: logical.Node) -> logical.Node | None:

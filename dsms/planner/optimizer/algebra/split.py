@@ -18,16 +18,16 @@ ConjunctTest = Callable[[Expression], bool]
 
 
 def reads_only(names: Collection[str]) -> ConjunctTest:
-    """The test for conjuncts that are total and read at least one column, and only columns in `names`.
+    """A test that a conjunct is total, and reads at least one column and only columns in `names`.
 
-    A constant conjunct does not move: its meaning would change below a node that has rows even if an input is empty,
+    A constant conjunct must not move: it would change the result of a node that has rows even if an input is empty,
     such as an outer join.
     """
     return lambda part: set() < columns(part) <= set(names) and total(part)
 
 
 def same_on_equal_rows(names: Collection[str]) -> ConjunctTest:
-    """Like `reads_only`, but only for conjuncts that have the same value on all rows that are equal in `names`.
+    """Like `reads_only`, but the conjunct must also have the same value on all rows that are equal in `names`.
 
     0.0 and -0.0 are equal, but only comparisons treat them alike; other functions may not.
     """
@@ -54,5 +54,5 @@ def split(predicate: Expression | None, moves: ConjunctTest) -> tuple[Expression
 
 
 def filtered(node: logical.Node, predicate: Expression | None) -> logical.Node:
-    """σ_predicate(node); the node itself if there is no predicate."""
+    """σ_predicate(node); the node itself if `predicate` is None."""
     return node if predicate is None else logical.Filter(node, predicate)

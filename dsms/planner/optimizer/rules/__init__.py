@@ -1,10 +1,10 @@
-"""The list of rewrite rules. Each rule returns an equal plan, or None if it does not apply.
+"""Lists the rewrite rules. Each rule returns an equal plan, or None if it does not apply.
 
-Equal means the same relation at every instant, with the same columns. Reported faults may differ: a row in fault (one
-whose expression has no value) is not reported if another condition removes it first.
+Equal plans have the same columns and the same relation at every instant. Reported faults may differ: a row on which an
+expression has no value is not reported if another condition removes it first.
 
-A rule is a function, or a row of a table of push-downs; EXPLAIN prints its name. To add a rule, add its file or row, an
-entry in RULES and a case in `tests/dsms/planner/optimizer/rules/rule_cases.py`.
+A rule is a function, or a row of a table of push-downs; EXPLAIN prints its name. A new rule needs a file or a row, an
+entry in RULES, and a case in `tests/dsms/planner/optimizer/rules/rule_cases.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dsms.planner.optimizer.rules.synchronisation import sync_above, sync_below,
 
 Rule = Callable[[logical.Node], logical.Node | None]
 
-#: Applied to every node, inputs first, until none applies.
+#: The rules for single nodes. They are applied to every node, inputs first, until none applies.
 RULES: tuple[Rule, ...] = (
     stream_of_now_window,
     stream_of_stream,

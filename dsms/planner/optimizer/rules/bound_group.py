@@ -1,4 +1,4 @@
-"""The rule that finds groups which are complete from an instant on."""
+"""The rule that finds groups that do not change any more from an instant on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dsms.planner.optimizer.algebra.column_origin import window_of
 
 
 def bound_group(node: logical.Node) -> logical.Node | None:
-    """γ_K(A) is bounded by the key `window_end`, if that is the end of a window over TS, the instant of an append-only
-    stream, and only σ, π, unnesting and further windows are between.
+    """γ_K(A) is bounded by a key that is the end of a window over TS of an append-only stream, if only σ, π, unnesting
+    and further windows are between the stream and γ.
 
-    A row enters at its TS < window_end and never leaves, so its group does not change at or after window_end. This does
-    not hold for windows over other columns, whose values are not instants of rows.
+    A row enters at its TS, which is below window_end, and never leaves. So its group does not change from window_end
+    on. The values of other columns are not instants of rows, so windows over them do not bound a group.
     """
     match node:
         case logical.GroupBy(keys=keys, bound=None):

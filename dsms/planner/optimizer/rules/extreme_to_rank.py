@@ -1,4 +1,4 @@
-"""The rule that replaces a comparison of rows with the extreme of their group by a selection of the rows of rank 1."""
+"""The rule that replaces a comparison of rows with the minimum or maximum of their group by a top-1 for each group."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dsms.planner.optimizer.algebra.substitute import substitute
 from operators.core.sort_key import SortKey
 from operators.expressions import MIRRORED, Call, Column, Expression, call, column
 
-#: For each extreme, the comparisons `x ? extreme` that only the extreme itself passes.
+#: For each extreme of x, the comparisons of x with it that only rows with the extreme pass.
 _REACHED = {"max": {"greater_or_equal", "equal"}, "min": {"less_or_equal", "equal"}}
-#: For each comparison `x ? x'` that a better row x' passes, whether better rows are the greater ones.
+#: For each comparison of a row's x with the x' of a better row: whether greater values are better.
 _BEATEN = {"less": True, "greater": False}
 
 
@@ -29,7 +29,8 @@ def extreme_to_rank(node: logical.Node) -> logical.Node | None:
 
     Conditions: both sides are projections of the same plan A, whose computed outputs are total; each column of γ is the
     extreme, or a key that is compared with its own column; neither k nor x is a float, because 0.0 equals -0.0. Further
-    conditions stay above. A new extreme then costs only the rows that enter and leave, not a pair for each row of k.
+    conditions stay above. With the right side, a new extreme costs only the rows that enter and leave the result, not a
+    pair for each row of its group.
     """
     match node:
         case logical.Join(outer="none", nulls_equal=False):
@@ -53,7 +54,7 @@ class _Side:
 
 
 def _side(node: logical.Node) -> _Side:
-    """The node as a side; its base is what remains below the total projections on top."""
+    """The node as a side; its base is the node below the total projections on top."""
     values: dict[str, Expression] = {field.name: column(field) for field in schema(node)}
     while isinstance(node, logical.Project) and all(total(output) for _, output in node.outputs):
         below = dict(node.outputs)
@@ -100,8 +101,9 @@ def _rank_of_join(
     padded: bool = False,
 ) -> logical.Node | None:
     """The join of `rows` with the extremes of their groups, rewritten to the rows of rank 1; None if that is not
-    possible. Pairs in `on` have the column of `rows` first. With `padded` the join is a left join, which keeps every
-    row, so only `condition` can compare a row with its extreme."""
+    possible. Pairs in `on` have the column of `rows` first. If `padded`, the join is a left join, which keeps every
+    row, so only `condition` can compare a row with its extreme.
+    """
     extremes, side = _extremes(groups), _side(rows)
     if extremes is None or side.base != extremes.base:
         return None
@@ -151,8 +153,9 @@ def _compared_with_extreme(part: Expression, side: _Side, extremes: _Extremes) -
 
 
 def _comparison(part: Expression, right: frozenset[str]) -> tuple[str, str, str] | None:
-    """A comparison of two columns as (function, left, right), mirrored if necessary, so that only the second column is
-    in `right`; None for any other expression."""
+    """A comparison of two columns as (function, left, right), mirrored if necessary. Only the second column is in
+    `right`. None for any other expression.
+    """
     match part:
         case Call(function, (Column(first), Column(second))) if function in MIRRORED:
             if second in right and first not in right:

@@ -1,4 +1,4 @@
-"""Push-downs of filters: the table of the nodes below which a filter can be moved.
+"""Push-downs of filters: a table of the nodes below which a filter can be moved.
 
 In the texts of the table, a and b are relations, p and q predicates, f the outputs of a projection and k columns. An
 expression is total if it has a value on every row (`conjuncts.total`). Only the conjuncts of a filter that meet the
@@ -94,7 +94,7 @@ def _into_operands(node: logical.Filter, operation: logical.SetOperation) -> log
 
 
 def _over_branch(predicate: Expression, names: list[str], branch: logical.Node) -> Expression:
-    """A predicate over `names`, rewritten over the columns of another input that are at the same positions."""
+    """A predicate over `names`, rewritten for another input, whose columns correspond by position."""
     columns = zip(names, schema(branch), strict=True)
     return substitute(predicate, {name: column(field) for name, field in columns})
 

@@ -26,10 +26,11 @@ _FOLDED_TYPES = (
 
 def fold_constants(node: logical.Node) -> logical.Node | None:
     """σ_{x > 10 * 60}(A) = σ_{x > 600}(A), and the same for projections and joins. A query that computes a constant
-    gets the plan of a query that contains the result, so that both share a plan, or belong to one family.
+    gets the plan of a query that contains the result; so both share a plan, or belong to one family.
 
-    An expression without a value is not folded: every row that evaluates `1 / 0` is in fault. Nor is an expression
-    whose evaluation makes a value of more than `LONGEST_CONSTANT` bytes, so that planning stays cheap.
+    An expression without a value, such as `1 / 0`, is not folded, because each row on which it is evaluated must be in
+    fault. To keep planning cheap, an expression that computes a value of more than `LONGEST_CONSTANT` bytes is not
+    folded either.
     """
     match node:
         case logical.Filter(_, predicate):

@@ -1,5 +1,4 @@
-"""Rules that move join conditions to where they cost less: equalities to the keys, conditions on one side below the
-join."""
+"""Rules that make join conditions cheaper: equalities become keys, and conditions on one side move below the join."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ def _equal_columns(part: Expression, left: pa.Schema, right: pa.Schema) -> Pair 
 
 
 def residual_through_join(node: logical.Node) -> logical.Node | None:
-    """A ⋈_{p∧q} B = σ_p(A) ⋈_q B, if p is total and reads only A; for an outer join, also only if A is the padded side.
+    """A ⋈_{p∧q} B = σ_p(A) ⋈_q B, if p is total and reads only A. In an outer join, A must be the padded side.
 
     A row of the preserved side that fails a condition stays in the result, padded, so the condition cannot move to that
     side. Conditions can move to both sides of a semi-join, but only to the right side of an anti-join.

@@ -15,9 +15,10 @@ _MOST_INPUTS = 16
 def join_order(node: logical.Node) -> logical.Node | None:
     """(A ⋈ B) ⋈ C = π(A ⋈ (B ⋈ C)) in any order, if all joins are inner. PIPES rule 10.4.
 
-    The order is greedy. First comes the input with the fewest estimated rows among those that occur in an equality.
-    Each next input is one that an equality connects with those before it; inputs that are joined by their key are
-    preferred, then those with fewer rows. Ties are broken by the written order, so a plan already in this order stays.
+    The order is greedy. The first input is the one with the fewest estimated rows among those that occur in an
+    equality. Each further input is preferably one that an equality connects with those before it, then one that is
+    joined by its key, then one with fewer rows. Ties are broken by the written order, so a plan already in this order
+    stays.
     """
     if not isinstance(node, logical.Join) or (tree := reorderable(node)) is None:
         return None

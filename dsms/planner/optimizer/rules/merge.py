@@ -13,7 +13,7 @@ from operators.expressions import Call, Column, Expression, call, walk
 def merge_filters(node: logical.Node) -> logical.Node | None:
     """σ_q(σ_p(A)) = σ_{p∧q}(A), if p is total.
 
-    If q is not total, p becomes `p IS TRUE`, so that q causes no fault on rows where p is NULL.
+    If q is not total, p becomes `p IS TRUE`; otherwise q could cause a fault on a row where p is NULL.
     PIPES lemma 10.2; CQL section 7.2.
     """
     match node:
@@ -30,10 +30,10 @@ def _both(first: Expression, second: Expression) -> Expression:
 
 
 def merge_projects(node: logical.Node) -> logical.Node | None:
-    """π_f(π_g(A)) = π_{f∘g}(A), if f reads no computed output of g twice, and each output of g is total or is itself an
-    output of f.
+    """π_f(π_g(A)) = π_{f∘g}(A), if f reads no computed output of g twice, and each output of g is total or an output of
+    f.
 
-    An output of g that is not total must be an output of f, because inside an expression its fault could be hidden.
+    If an output of g that is not total were inside an expression of f, its fault could be hidden.
     PIPES lemma 10.2; CQL section 7.2.
     """
     match node:
@@ -53,7 +53,7 @@ def _can_merge(outer: tuple[tuple[str, Expression], ...], inner: dict[str, Expre
 def union_of_windows(node: logical.Node) -> logical.Node | None:
     """ω_w(S1) ⊎ ω_w(S2) = ω_w(S1 ⊎ S2), if the windows have equal lengths and slides. PIPES rule 10.10.
 
-    Not for row windows, because a single window would count the rows of both streams.
+    It does not hold for row windows, because a single window would count the rows of both streams.
     """
     match node:
         case logical.Union(branches):

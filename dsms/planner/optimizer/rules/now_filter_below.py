@@ -17,8 +17,8 @@ def now_filter_below(node: logical.Node) -> logical.Node | None:
     """σ_Now(π_f(A)) = π_f(σ_{Now∘f}(A)), σ_Now(A ⊎ B) = σ_Now(A) ⊎ σ_Now(B), and σ_Now(A ⋈ B) = σ_Now(A) ⋈ B if the
     bounds are total and read only A.
 
-    At τ a predicate over Now is a predicate over rows, so it can be moved like a selection. Rows then leave the state
-    of the join when their interval ends. SyncSQL section 3.2; PIPES rule 10.5.
+    At each instant τ, a predicate over Now is a predicate over rows, so it can be moved like a filter. Below a join, it
+    lets rows leave the state of the join when their interval ends. SyncSQL section 3.2; PIPES rule 10.5.
     """
     return _push(node.input, node) if isinstance(node, logical.NowFilter) else None
 

@@ -1,4 +1,4 @@
-"""The rule that brings predicates into a normal form, so that some equivalent ones become equal."""
+"""The rule that brings predicates into a normal form, in which some equivalent predicates are equal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def order_conjuncts(node: logical.Node) -> logical.Node | None:
     """σ_{p∧q}(A) = σ_{q∧p}(A), and the same for joins; `1 < x` becomes `x > 1`. Plans that differ only in this become
     equal, and run once.
 
-    p and q must be total; otherwise the first fault of a row could be a different one. PIPES chapter 10, common
+    p and q must be total; otherwise another fault of a row could come first. PIPES chapter 10, common
     subexpressions.
     """
     if isinstance(node, logical.Filter):

@@ -1,4 +1,4 @@
-"""Push-downs of projections: the table of the nodes below which a projection can be moved.
+"""Push-downs of projections: a table of the nodes below which a projection can be moved.
 
 In the texts of the table, a is a relation, f the outputs of the projection and k columns. f is total if it has values
 on every row (`conjuncts.total`).

@@ -23,9 +23,10 @@ def prune_columns(node: logical.Node) -> logical.Node | None:
     """Θ(A) = Θ(π_C(A)) for joins, groups and unions, where C are the columns that Θ and the nodes above it read.
     Applied to the whole plan at once, from the top. PIPES lemma 10.2; CQL section 7.2.
 
-    The removed columns must be total, and keys from which a key of the result derives are kept. δ, −, ∩, streams of
-    relations and TS of views read all columns of their input. So do top-k, OVER and sums of floats over rows that
-    change: otherwise a row that changes only in a removed column would keep its time of arrival.
+    The removed columns must be total, and keys from which a key of the result is derived are kept. δ, −, ∩, streams of
+    relations and TS of views read all columns of their input. So do top-k, OVER and sums of floats, unless their input
+    is append-only: without a removed column, a row that changes only in this column would not get a new time of
+    arrival.
     """
     pruned = _pruned(node, frozenset(schema(node).names), keyed=bool(keys(node)))
     return None if pruned is node else pruned
@@ -37,14 +38,15 @@ def _pruned(node: logical.Node, names: Collection[str], *, keyed: bool) -> logic
 
 
 def _narrow(node: logical.Node, names: Collection[str], *, keyed: bool) -> logical.Node:
-    """Like `_pruned`, but without any other column: for the input of a node with state."""
+    """Like `_pruned`, but with no other columns; for the input of a node with state."""
     needed = _needed(node, names, keyed=keyed)
     return keep_columns(_pruned(node, needed, keyed=keyed), needed)
 
 
 def _needed(node: logical.Node, names: Collection[str], *, keyed: bool) -> Names:
-    """The columns of the node that are in `names` or, if `keyed`, in its key; at least one, because a row without
-    columns cannot be counted."""
+    """The columns of the node that are in `names` or, if `keyed`, in its key; at least one, because rows without
+    columns cannot be counted.
+    """
     available = schema(node).names
     needed = {*names, *keys(node)} if keyed else set(names)
     return frozenset(needed & set(available) or available[:1])
@@ -132,8 +134,9 @@ def _(node: logical.SemiJoin, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.AsofJoin, names: Names, keyed: bool) -> logical.Node:
-    """Ties are broken by all columns of the right side, so all are read, unless the compared columns contain its key:
-    then there are no ties."""
+    """All columns of the right side are read, because they break ties, unless the compared columns contain its key and
+    so exclude ties.
+    """
     compared = {node.right_time, *(theirs for _, theirs in node.on)}
     key = keys(node.right)
     read = names | compared if key and set(key) <= compared else schema(node.right).names

@@ -19,8 +19,8 @@ def remove_identity_project(node: logical.Node) -> logical.Node | None:
 def remove_unbounded_window(node: logical.Node) -> logical.Node | None:
     """ω_∞(S) = S, without a slide: the relation of a stream contains all of its rows so far. CQL section 6.1.1.
 
-    This replaces PIPES rule 10.7, ω_1(S) ≐ S: in PIPES the rows of a stream are valid for a single instant, here they
-    stay. [Now] shortens them to a single instant: see `stream_of_now_window`.
+    This replaces PIPES rule 10.7, ω_1(S) ≐ S: in PIPES, a row of a stream is valid for a single instant; here it stays.
+    [Now] limits it to a single instant: see `stream_of_now_window`.
     """
     match node:
         case logical.TimeWindow(below, None, 1):

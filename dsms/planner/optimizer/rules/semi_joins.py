@@ -24,8 +24,8 @@ def semi_join_of_distinct(node: logical.Node) -> logical.Node | None:
 def semi_join_to_join(node: logical.Node) -> logical.Node | None:
     """A ⋉ B = π_A(A ⋈ B), if the compared columns contain a key of B, and A and B have no column name in common.
 
-    Each row of A then has at most one partner, so multiplicities stay. Unlike the semi-join, the join does not need the
-    distinct keys of B. CQL section 7.2.
+    Then each row of A has at most one partner, so multiplicities stay. Unlike the semi-join, the join need not compute
+    the distinct keys of B. CQL section 7.2.
     """
     match node:
         case logical.SemiJoin(left, right, on, residual, False, nulls_equal) if _has_one_partner(node):

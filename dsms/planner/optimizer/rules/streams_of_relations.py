@@ -8,11 +8,11 @@ from operators.sync.sync_points import Periodic
 
 
 def stream_of_now_window(node: logical.Node) -> logical.Node | None:
-    """Rstream(π(σ(S[Now]))) = π(σ(S)), if Rstream has every instant and only filters and projections are between.
+    """Rstream(π(σ(S[Now]))) = π(σ(S)), if Rstream is at every instant, and only filters and projections are in between.
 
-    CQL section 7.2.1 read from right to left with Istream(S[Unbounded]) = S; PIPES rule 10.7. Not across a join,
-    because without the window a row of S also joins with partners that arrive later. Not over constants, because they
-    are in the relation also at instants at which no row arrives.
+    CQL section 7.2.1 read from right to left with Istream(S[Unbounded]) = S; PIPES rule 10.7. It does not hold across a
+    join: without the window, a row of S also joins with partners that arrive later. It does not hold over constants:
+    they are in the relation even at instants at which no row arrives.
     """
     match node:
         case logical.ToStream(below, "rstream", points) if points in (None, Periodic(1)):

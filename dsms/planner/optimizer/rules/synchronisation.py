@@ -23,14 +23,13 @@ def sync_of_sync(node: logical.Node) -> logical.Node | None:
 
 
 def is_subset(points: Periodic | logical.Node, finer: Periodic | logical.Node) -> bool:
-    """Whether every one of `points` is one of `finer`; False if that is not known, for example for very long
-    periods."""
+    """Whether all `points` are also points of `finer`; False if this is unknown, as for very long periods."""
     if not isinstance(points, Periodic) or not isinstance(finer, Periodic):
         return fingerprint(points) == fingerprint(finer)
     if len(points.residues) * finer.period > _MOST_POINTS:
         return False
-    # Modulo the finer period, the points repeat after that many of their own periods: those of period 4 with residue 1
-    # are 1, 5, 9, 13, 17, 21, …, modulo 6 that is 1, 5, 3 and again 1, 5, 3.
+    # Modulo the finer period p, the points repeat after p of their own periods. For example, the points of period 4
+    # with residue 1 are 1, 5, 9, 13, 17, 21, …; modulo 6 they are 1, 5, 3 and again 1, 5, 3.
     reached = (residue + turn * points.period for residue in points.residues for turn in range(finer.period))
     return {point % finer.period for point in reached} <= set(finer.residues)
 
@@ -39,7 +38,7 @@ def sync_above(node: logical.Node) -> logical.Node | None:
     """Θ(ℜ_Sync(A)) = ℜ_Sync(Θ(A)) for σ_p and π_f that are total, and ℜ_Sync(A) ⊎ ℜ_Sync(B) = ℜ_Sync(A ⊎ B).
 
     One regulator (the operator of ℜ_Sync) replaces several with equal points, and gets fewer and smaller rows. Θ must
-    be total, because it is then also evaluated on rows that exist only between points. SyncSQL corollaries 2 and 3.
+    be total, because it is also evaluated on rows that exist only between points. SyncSQL corollaries 2 and 3.
     """
     match node:
         case logical.Filter(logical.Sync(below, points), predicate) if total(predicate):
@@ -61,9 +60,10 @@ def _one_regulator(regulators: list[logical.Sync]) -> logical.Node | None:
 def sync_below(node: logical.Node) -> logical.Node | None:
     """ℜ_Sync(Θ(A)) = Θ(ℜ_Sync(A)) for γ_K, δ and ⋈, also across total σ and π in between.
 
-    Θ then works once for each point, because the changes between two points are consolidated before it. γ needs keys:
-    without keys it has a row even before the first point. Not if Θ depends on when or in what order rows arrived, as
-    sums of floats do, and not if a group is bounded in time. SyncSQL corollaries 2 and 3, from right to left.
+    Then Θ works once for each point, because the changes between two points are consolidated before it. γ needs keys,
+    because without keys it has a row even before the first point. The rule does not apply if Θ depends on when or in
+    what order rows arrived, as sums of floats do, or if a group is bounded in time. SyncSQL corollaries 2 and 3, from
+    right to left.
     """
     return _push(node, node.input) if isinstance(node, logical.Sync) else None
 

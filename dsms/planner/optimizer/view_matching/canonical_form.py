@@ -1,9 +1,8 @@
-"""The canonical form of a plan, which SyncSQL section 5.1 calls its skinned form, for comparing plans.
+"""The canonical form of a plan, for comparing plans; SyncSQL section 5.1 calls it the skinned form.
 
-The form has a data part, a core with conditions on it, and a time part, the points of synchronisation. σ, total π and
-synchronisation are pulled up above the operators that allow it. The core remains: the operators that hold state, over
-columns whose names are derived from their contents, not from the names in the query. Two plans with the same core
-differ only in conditions, output columns and points.
+The form has a core, conditions on its rows, and points of synchronisation. σ, total π and synchronisation are pulled up
+above the operators that allow it. The operators with state remain as the core; its columns are named by their contents,
+not by the query. Two plans with the same core differ only in conditions, output columns and points.
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ _SYMMETRIC = {**MIRRORED, "not_equal": "not_equal"}
 
 @dataclass(frozen=True)
 class CanonicalForm:
-    """A canonical form: `outputs` over the rows of the join of `cores` for which all `conditions` are TRUE, at `points`
-    (None: at every instant)."""
+    """A canonical form: the expressions `outputs` over the rows of the join of `cores` for which all `conditions` are
+    TRUE, at the instants `points`; None means every instant.
+    """
 
     cores: frozenset[str]
     outputs: dict[str, Expression]
@@ -49,7 +49,7 @@ class CanonicalForm:
 
 
 def digest(*parts: object) -> str:
-    """A short name for a sequence of parts, which is the same only for equal parts.
+    """A short name for a sequence of parts; different sequences have different names.
 
     >>> digest("a", 1) == digest("a", 1) != digest("a1")
     True
@@ -161,7 +161,7 @@ def _(node: logical.Distinct) -> CanonicalForm:
 
 @canonical_form.register
 def _(node: logical.GroupBy) -> CanonicalForm:
-    """Pulls up conditions on the keys, and the points (SyncSQL corollary 2 for γ)."""
+    """Pulls up the conditions on the keys, and the points (SyncSQL corollary 2 for γ)."""
     below = canonical_form(node.input)
     if not node.keys or (below.points is not None and (aggregates_depend_on_arrival(node) or node.bound is not None)):
         return _leaf(node)
@@ -179,8 +179,9 @@ def _(node: logical.GroupBy) -> CanonicalForm:
 
 @canonical_form.register
 def _(node: logical.TopK) -> CanonicalForm:
-    """The core is all rows with their ranks; the limits of the top-k become conditions on the rank, and conditions on
-    the partition are pulled up. A top-k that breaks ties by arrival is a core by itself."""
+    """The core has all rows with their ranks. The limits of the top-k become conditions on the rank, and conditions on
+    the partition are pulled up. A top-k that breaks ties by arrival is a core by itself.
+    """
     below = canonical_form(node.input)
     if below.points is not None or not ranks_by_values(node):
         return _leaf(node)
@@ -201,7 +202,7 @@ def _ranks(node: logical.TopK, rank: Column) -> Conditions:
 
 
 def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
-    """Identifies what an aggregate computes, independent of the names of the aggregate and its arguments."""
+    """Identifies the computation of an aggregate, regardless of the names of the aggregate and its arguments."""
     arguments = [outputs[name] for name in aggregate.arguments]
     chosen = outputs[aggregate.filter] if aggregate.filter else None
     order = [(outputs[key.column], key.descending, key.nulls_last) for key in aggregate.order_by]
@@ -209,7 +210,7 @@ def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
 
 
 def _split(below: CanonicalForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
-    """The conditions that hold for all rows of a group or for none of them, and the other conditions."""
+    """The conditions that are the same on all rows of a group, and the other conditions."""
     same_on_groups = same_on_equal_rows({key.name for key in keys.values() if isinstance(key, Column)})
     above = frozenset(filter(same_on_groups, below.conditions))
     return above, below.conditions - above

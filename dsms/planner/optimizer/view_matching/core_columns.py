@@ -12,7 +12,7 @@ OutputColumns = Mapping[Expression, Expression]
 
 
 def output_columns(outputs: Mapping[str, Expression]) -> OutputColumns:
-    """The column that holds each expression, by the expression."""
+    """The output columns by the expressions that they hold."""
     return {expression: Column(name, expression.type, expression.nullable) for name, expression in outputs.items()}
 
 
@@ -43,7 +43,7 @@ def over(expression: Expression, columns: OutputColumns) -> Expression | None:
 
 
 def all_over(expressions: Collection[Expression], columns: OutputColumns) -> list[Expression] | None:
-    """All expressions over output columns; None if one of them cannot be rewritten."""
+    """All expressions over output columns; None if any of them cannot be rewritten."""
     rewritten = [over(expression, columns) for expression in expressions]
     complete = [expression for expression in rewritten if expression is not None]
     return complete if len(complete) == len(rewritten) else None

@@ -1,6 +1,6 @@
-"""Computes a top-k from the rows of a larger top-k.
+"""Computes a top-k from the rows of a larger top-k without a rank column.
 
-It is used if the larger one does not output the rank: otherwise a condition on the rank would select the rows.
+(With such a column, a condition on the rank selects the rows.)
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ def first_of(
     node: logical.Node, wanted: CanonicalForm, more: logical.Node, available: CanonicalForm
 ) -> logical.Node | None:
     """The top-k `node`, computed from the rows of the larger top-k `more`. `wanted` and `available` are the canonical
-    forms of `node` and `more`, which have the same cores. None unless both are top-k nodes, `more` begins at rank 1,
-    and it has all rows and columns that `node` needs."""
+    forms of `node` and `more`, which have the same cores. None unless both are top-k nodes, and `more` begins at rank 1
+    and has all rows and columns that `node` needs.
+    """
     if not (isinstance(node, logical.TopK) and isinstance(more, logical.TopK)) or more.offset:
         return None
     rest = remaining(wanted.conditions, available.conditions)

@@ -1,9 +1,9 @@
 """Decides whether one predicate implies another, by evaluating both on finitely many representative rows.
 
-A predicate that compares an expression with constants has the same value everywhere between two neighbouring constants.
-So it is enough to try, for every compared expression, the constants and one value of each segment between them, and
-TRUE, FALSE and NULL for every other kind of condition. Expressions are treated as independent of each other; this can
-miss an implication, but never finds a wrong one.
+A predicate that compares an expression with constants has the same value on the whole segment between two neighbouring
+constants. So it is enough to try, for each compared expression, the constants and one value of each segment between
+them; for any other kind of condition, TRUE, FALSE and NULL. Expressions are assumed to be independent of each other, so
+an implication can be missed, but never found wrongly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_POINTS = 20_000
 
 
 def implies(given: Collection[Expression], wanted: Expression) -> bool:
-    """Whether `wanted` is TRUE on every row on which all of `given` are TRUE; also False if that cannot be decided.
+    """Whether `wanted` is TRUE on every row on which all of `given` are TRUE; False also if this is unknown.
 
     All predicates must be total.
 
@@ -64,8 +64,9 @@ def remaining(wanted: frozenset[Expression], available: frozenset[Expression]) -
 
 @dataclass
 class _Subjects:
-    """The expressions that predicates test ("subjects"), each replaced by a column, with the constants and prefixes
-    that it is compared with."""
+    """The expressions that predicates test ("subjects"). Each is replaced by a column, and has the constants and
+    prefixes with which it is compared.
+    """
 
     columns: dict[Expression, Column] = field(default_factory=dict)
     constants: dict[Expression, set[Hashable]] = field(default_factory=dict)
@@ -124,7 +125,7 @@ class _Subjects:
 
 
 def _known(constant: Expression) -> bool:
-    """Whether planning can compute a constant expression: it has a value, and its evaluation is not too large."""
+    """Whether the value of a constant expression exists and is small enough to be computed while planning."""
     return isinstance(constant, Literal) or _computed(constant)[1][0] is None
 
 

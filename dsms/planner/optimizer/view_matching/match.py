@@ -1,4 +1,4 @@
-"""Rewrites a plan, or parts of it, to be computed from plans that contain it (SyncSQL section 5.2)."""
+"""Rewrites a plan, or parts of it, so that plans that contain its rows compute it (SyncSQL section 5.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewritten plan, and the views that it is computed from, by index in the list of views."""
+    """A rewritten plan, and the indices of the views from which it is computed."""
 
     node: logical.Node
     views: frozenset[int] = frozenset()
@@ -55,11 +55,11 @@ def match_digests(node: logical.Node) -> frozenset[str]:
 
 
 def computed_from_views(node: logical.Node, views: Sequence[logical.Node]) -> Rewrite:
-    """The optimised plan, rewritten over parts of the plans of `views`, so that it shares their operators. The plans of
-    `views` must be optimised, too.
+    """The optimised plan, rewritten over parts of the plans of `views`, whose operators it then shares. The plans of
+    `views` must be optimised too.
 
-    The relation is the same at every instant. Records of one instant may arrive in another order, which is fixed when
-    the query is registered. So nothing is matched below a node that depends on the order of rows.
+    The relation is the same at every instant. The order of records of one instant may differ from that of the original
+    plan. Therefore nothing is matched below a node that depends on the order of rows.
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _stateful_parts(view)]
     candidates.sort(key=lambda candidate: -len(candidate.canonical_form.conditions))
@@ -72,19 +72,19 @@ def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
 
 
 def _rewrite(node: logical.Node, candidates: Sequence[_Candidate]) -> Rewrite:
-    """The node over candidates. A node that equals a candidate is shared without rewriting."""
+    """The node, computed from candidates. A node that equals a candidate is shared anyway and stays."""
     by_arrival = depends_on_arrival(node) and not ranks_by_values(node)
     if by_arrival or any(node == candidate.node for candidate in candidates):
         return Rewrite(node)
-    whole = _rewrite_whole(node, candidates)
-    if whole is not None:
-        return whole
+    matched = _over_first_match(node, candidates)
+    if matched is not None:
+        return matched
     below = [_rewrite(input_, candidates) for input_ in inputs(node)]
     over = with_inputs(node, tuple(rewrite.node for rewrite in below))
     return Rewrite(over, frozenset().union(*(rewrite.views for rewrite in below)))
 
 
-def _rewrite_whole(node: logical.Node, candidates: Sequence[_Candidate]) -> Rewrite | None:
+def _over_first_match(node: logical.Node, candidates: Sequence[_Candidate]) -> Rewrite | None:
     """The node over the first candidate that contains it. Candidates with the most conditions come first, because they
     have the fewest rows."""
     wanted = canonical_form(node)
@@ -121,8 +121,9 @@ def _selection(wanted: CanonicalForm, candidate: _Candidate) -> logical.Node | N
 
 
 def _at_points(rows: logical.Node, wanted: CanonicalForm, available: CanonicalForm) -> logical.Node | None:
-    """The rows, which are synchronised at the points of `available`, synchronised at those of `wanted`; None if some
-    wanted points are not available."""
+    """Synchronises rows, which change only at the points of `available`, at the points of `wanted`; None if `available`
+    lacks some of these.
+    """
     if fingerprint(wanted.points) == fingerprint(available.points):
         return rows
     if wanted.points is None or (available.points is not None and not is_subset(wanted.points, available.points)):

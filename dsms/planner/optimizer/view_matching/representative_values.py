@@ -1,4 +1,4 @@
-"""Representative values: constants divide the values of a type into segments; this file gives a value of each."""
+"""Chooses representative values: one for each of the segments into which constants divide the values of a type."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def representatives(
     type_: pa.DataType, constants: Iterable[Hashable], prefixes: Iterable[str] = ()
 ) -> set[Hashable] | None:
     """NULL, and a value of every segment that comparisons with the constants and prefixes distinguish. A predicate over
-    these comparisons that holds for all representatives holds for all values. None for a type for whose values the
-    neighbours are not known.
+    these comparisons that holds for all representatives holds for all values. None if the neighbours of the type's
+    values are not known.
 
     >>> sorted(value for value in representatives(pa.int64(), [3, 5]) if value is not None)
     [2, 3, 4, 5, 6]
@@ -82,7 +82,7 @@ def _any(type_: pa.DataType) -> Hashable:
 
 
 def _after_all(prefix: str) -> str | None:
-    """The least string above all strings that begin with `prefix`, such as "ac" for "ab"; None if there is none."""
+    """The least string above all strings that begin with `prefix`, such as "ac" for "ab"; None without one."""
     for at in reversed(range(len(prefix))):
         following = ord(prefix[at]) + 1
         if following <= _LAST_CHARACTER:

@@ -1,4 +1,4 @@
-"""Computes groups from finer groups: γ_K(A) over γ_L(A), where the keys K are among L or computed from them."""
+"""Computes groups from finer groups: γ_K(A) from γ_L(A), where the keys K are keys of L or computed from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsms.planner.optimizer.view_matching.implication import remaining
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import Column, Expression, Literal, call
 
-#: The aggregate that combines the results of finer groups, for each aggregate that can be combined.
+#: For each aggregate that can be combined, the aggregate that combines the results of finer groups.
 _COMBINED_BY = {
     "count": "sum",
     "count_if": "sum",
@@ -33,7 +33,7 @@ _ZERO = Literal(0, pa.int64())
 
 
 def roll_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
-    """`wanted` over the rows of `finer`; None if that is impossible."""
+    """`wanted`, computed from the rows of `finer`; None if that is impossible."""
     needed, available = canonical_form(wanted.input), canonical_form(finer.input)
     if needed.cores != available.cores or fingerprint(needed.points) != fingerprint(available.points):
         return None
@@ -57,8 +57,9 @@ def _can_combine(part: Aggregate, finer: logical.GroupBy) -> bool:
 
 
 def _cannot_overflow(type_: pa.DataType) -> bool:
-    """Whether no sum of a finer group can be out of range if the sum of the whole group is not. With negative values a
-    part can be larger than the whole, but for these types an overflow takes 2^31 rows of the greatest value."""
+    """Whether the sum of a finer group cannot be out of range. It can be larger than the sum of the whole group,
+    because values may be negative; but for these types, an overflow takes 2^31 rows of the greatest value.
+    """
     if pa.types.is_integer(type_):
         return bool(type_.bit_width <= _SAFE_BITS)
     return isinstance(type_, pa.Decimal128Type) and type_.precision <= _SAFE_DIGITS
@@ -80,7 +81,7 @@ def _combined(
 
 
 def _result(aggregate: Aggregate) -> tuple[str, Expression]:
-    """The combined aggregate. A count is the sum of finer counts, but over no finer group it is 0 and not NULL."""
+    """The combined aggregate. A count is the sum of finer counts, but without finer groups it is 0 instead of NULL."""
     combined = Column(aggregate.name, aggregate.type)
     if aggregate.function in ("count", "count_if"):
         return aggregate.name, call("coalesce", combined, _ZERO)

@@ -1,5 +1,5 @@
-"""The characteristics of a stream of elements with validity, and the formulas for how each operator of PIPES changes
-them (Krämer's thesis, section 22.2; formulas have the numbers of the thesis).
+"""The characteristics of a stream of elements, and formulas by which each operator of PIPES changes them (Krämer's
+thesis, section 22.2; formulas have the numbers of the thesis).
 
 The characteristics are averages in a steady state. Values and times are assumed to be independent, groups and distinct
 rows to be uniform.
@@ -154,9 +154,9 @@ def row_windowed(stream: Characteristics, rows: float, partitions: float = 1.0) 
 
 
 def changing_groups(stream: Characteristics, groups: float) -> Characteristics:
-    """Like `grouped`, but without its discontinuity where a group has one element at a time. With Poisson arrivals a
-    group is empty for a fraction e^-x of the time, where x is the number of its elements that are alive; then the next
-    element replaces no result.
+    """Like `grouped`, but without its discontinuity at one element for each group. With Poisson arrivals, a group is
+    empty for a fraction e^-x of the time, where x is the number of its elements that are alive. The first element of an
+    empty group replaces no result.
 
     >>> dense, sparse = Characteristics(1, 1000), Characteristics(1, 10)
     >>> round(changing_groups(dense, 20).gap, 4), round(grouped(dense, 20).gap, 4)
@@ -172,8 +172,8 @@ def changing_groups(stream: Characteristics, groups: float) -> Characteristics:
 
 
 def distinct_rows(alive: float, present: float) -> float:
-    """The number n of distinct rows, if `present` of them occur among `alive` elements that are alive: the n with
-    n (1 - e^(-alive / n)) = present.
+    """The number n of distinct rows, if `present` of them occur among `alive` elements. It solves n (1 - e^(-alive /
+    n)) = present.
 
     >>> stream = Characteristics(1, 100)
     >>> round(distinct_rows(stream.alive, present(stream, 70).alive))
@@ -201,8 +201,9 @@ def pending_ends(stream: Characteristics) -> float:
 
 
 def kept_by_join(left: Characteristics, right: Characteristics) -> float:
-    """The elements in the state of a join: those that are alive, and on average half of those that arrive on one side
-    until an element of the other side removes ended ones (22.21, in elements instead of bytes).
+    """The elements in the state of a join (22.21, in elements instead of bytes): those that are alive, and ended ones,
+    which stay until an element of the other side removes them. On average, these are half of the elements that arrive
+    in between.
 
     >>> kept_by_join(Characteristics(10, 500), Characteristics(20, 300))
     66.25
@@ -211,10 +212,10 @@ def kept_by_join(left: Characteristics, right: Characteristics) -> float:
 
 
 def present(stream: Characteristics, distinct: float) -> Characteristics:
-    """Duplicate elimination over `distinct` distinct rows with coalesced results, as in this engine: an element is a
-    period in which a row occurs at least once. PIPES has no formula for coalescing. With Poisson arrivals the period is
-    the busy period of a queue with unlimited servers (M/D/∞), on average `gap · distinct · (e^x - 1)` instants, where x
-    is the number of copies of a row that are alive.
+    """Duplicate elimination over `distinct` distinct rows, as in this engine: one element for each period in which a
+    row occurs at least once. PIPES has no formula for coalescing. With Poisson arrivals the period is the busy period
+    of a queue with unlimited servers (M/D/∞), on average `gap · distinct · (e^x - 1)` instants, where x is the number
+    of copies of a row that are alive.
 
     >>> often, seldom = present(Characteristics(1, 1000), 100), present(Characteristics(1, 1000), 1e6)
     >>> round(often.alive, 2), round(seldom.alive, 2), round(seldom.length, 2)

@@ -1,4 +1,4 @@
-"""Estimates the flows and the state of all vertices of a dataflow, in one pass from the sources up."""
+"""Estimates the flows and the state of all vertices of a dataflow, in one pass that begins at the sources."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ USUAL_SPEED = 1000.0
 
 @dataclass(frozen=True)
 class Statistics:
-    """Measurements: of vertices, by their keys; the seconds of work for a row, by kind of operator; and the instants
-    that pass per second."""
+    """Measurements of vertices, by their keys; the seconds of work for a row, by kind of operator; and the number of
+    instants per second.
+    """
 
     vertices: Mapping[str, VertexMeasurements] = field(default_factory=dict)
     seconds_a_row: Mapping[str, float] = field(default_factory=dict)
@@ -32,7 +33,7 @@ def estimated(flow: Dataflow, statistics: Statistics) -> tuple[Expected | None, 
 def estimated_of(
     flow: Dataflow, vertices: Iterable[int], measured: Mapping[str, VertexMeasurements]
 ) -> dict[int, Expected | None]:
-    """Like `estimated`, for the given vertices, which are in ascending order and include all vertices below them."""
+    """Like `estimated`, for some vertices in ascending order; all vertices below them must be among them."""
     expected: dict[int, Expected | None] = {}
     for at in vertices:
         vertex, known = flow.vertices[at], measured.get(flow.keys[at], VertexMeasurements())

@@ -12,8 +12,8 @@ from dsms.planner.physical.cost.characteristics import Characteristics
 class Flow:
     """The elements of a stream as rows.
 
-    With `changes`, the end of an element is a row of its own (a retraction). With `lasting`, no element has ended so
-    far. `age` is for how many instants there has been input; no element is longer.
+    If `changes`, the end of an element is a row of its own (a retraction). If `lasting`, no element has ended so far.
+    `age` is the number of instants since the first input; no element is longer.
 
     >>> Flow(Characteristics(10, 100), age=1e6, changes=True).rows
     0.2
@@ -35,15 +35,15 @@ class Flow:
         return self.stream.rate * self.rows_an_element
 
     def of(self, stream: Characteristics) -> Flow:
-        """Another stream in the same representation."""
+        """Another stream, represented in the same way."""
         return replace(self, stream=replace(stream, length=min(stream.length, self.age)))
 
     def ending(self, stream: Characteristics, *, changes: bool) -> Flow:
-        """A stream whose elements end, in this representation; no element is longer than the age."""
+        """A stream whose elements end; no element is longer than the age."""
         return replace(self, changes=changes, lasting=False).of(stream)
 
     def forever(self) -> Flow:
-        """The flow with the same starts of elements, but without ends."""
+        """The flow whose elements start at the same instants but do not end."""
         return replace(self, stream=replace(self.stream, length=self.age), changes=False, lasting=True)
 
 
@@ -67,8 +67,7 @@ class VertexMeasurements(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The expected output of an operator, the rows that it keeps, and for a join the fraction of the pairs that
-    pass."""
+    """The expected output of an operator, the rows of its state, and for a join the fraction of the pairs that pass."""
 
     flow: Flow
     state_rows: float = 0.0

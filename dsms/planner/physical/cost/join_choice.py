@@ -1,10 +1,10 @@
-"""Chooses the cheapest orders of a query's joins, from measurements of its running joins.
+"""Chooses the cheapest orders for the joins of a query, from measurements of its running joins.
 
-The selectivity of a join that does not run is estimated by the usual containment assumption. Of two sides compared in
-a class of equal columns, all values of the side with fewer distinct values also occur on the other side. So two rows
-match with probability 1 / (the greater number of distinct values). Numbers of distinct values are measured in the state
-of joins. A measured join may have more or fewer pairs than this estimate, because values are not equally frequent, or
-only some occur on both sides. The deviation is attributed to the input that the join adds.
+The selectivity of a join that does not run is estimated by the usual containment assumption. It says that all values of
+the side with fewer distinct values also occur on the other side. So two rows match with probability 1 / (the greater
+number of distinct values). The numbers of distinct values are measured in the state of joins. A measured join may have
+more or fewer pairs than this estimate, because values are not equally frequent, or only some occur on both sides. This
+deviation is attributed to the input that the join adds.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _MOST_COMPARED = 7
 
 
 class Choice(NamedTuple):
-    """Orders of the joins of a query, and the rows per instant that pass through its joins: in these orders (`cost`)
-    and in the current ones (`present`)."""
+    """Orders of the joins of a query, and the rows per instant that pass through its joins in these orders (`cost`) and
+    in the current orders (`present`).
+    """
 
     orders: JoinOrders
     cost: float
@@ -45,7 +46,7 @@ class Choice(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """By what factor these orders reduce the rows.
+        """The factor by which these orders reduce the rows.
 
         >>> Choice(((1, 0, 2),), 2.0, 6.0).gain
         3.0
@@ -77,7 +78,7 @@ class _Best(NamedTuple):
 
 @dataclass(frozen=True)
 class _Measured:
-    """Measurements of the nodes of a plan that have run, by the fingerprint of the node."""
+    """Measurements of the running nodes of a plan, by their fingerprints."""
 
     streams: Mapping[str, Characteristics]
     #: The number of distinct keys on each side of a join.
@@ -128,8 +129,9 @@ class _Joined:
 
 @dataclass
 class _Tree:
-    """A tree of joins with the streams of its inputs, the number of values of each class of equal columns in each
-    input, and for each input the factor between measured pairs and the pairs that these numbers predict."""
+    """A tree of joins: the streams of its inputs; for each input, the number of values of each class of equal columns;
+    and for each input, the ratio of measured pairs to the pairs that these numbers predict.
+    """
 
     streams: list[Characteristics]
     classes: list[frozenset[str]]
@@ -182,7 +184,7 @@ def _cheapest(top: logical.Node, tree: JoinTree, measured: _Measured) -> _Best |
     shape = _observed(top, places, estimate, measured)
     if shape is None or any(estimate.values[at].keys() != estimate.classes_of(at) for at in range(len(names))):
         return None
-    present = _as_it_is(shape, estimate)
+    present = _in_present_order(shape, estimate)
     best = min(_orders(estimate), key=lambda part: part.cost, default=None)
     if present is None or best is None:
         return None
@@ -192,8 +194,9 @@ def _cheapest(top: logical.Node, tree: JoinTree, measured: _Measured) -> _Best |
 
 
 def _observed(node: logical.Node, places: Mapping[int, int], tree: _Tree, measured: _Measured) -> _Shape | None:
-    """The shape of a node; None if too little was measured. Stores in `tree` the numbers of values and the factors that
-    follow from its measured joins."""
+    """The shape of a node; None if too little was measured. Stores the numbers of values and the factors that follow
+    from its measured joins in `tree`.
+    """
     if id(node) in places:
         return places[id(node)]
     below = inputs(node)
@@ -207,13 +210,14 @@ def _observed(node: logical.Node, places: Mapping[int, int], tree: _Tree, measur
     if len(held := measured.side_keys(node)) == len(below):
         counts = [_values(keys, stream) for keys, stream in zip(held, (first, second), strict=True)]
         factor = out.rate / pipes.joined(first, second).rate * max(counts)
-        _note([list(_numbers(left)), list(_numbers(right))], counts, factor, tree)
+        _store_measurements([list(_numbers(left)), list(_numbers(right))], counts, factor, tree)
     return left, right
 
 
-def _note(sides: list[list[int]], counts: list[float], factor: float, tree: _Tree) -> None:
-    """Stores the numbers of values of the inputs on each side of a measured join, and the factor of an input that is a
-    side by itself."""
+def _store_measurements(sides: list[list[int]], counts: list[float], factor: float, tree: _Tree) -> None:
+    """Stores the numbers of values of the inputs on each side of a measured join, and the factor of a side that is a
+    single input.
+    """
     common = _classes(sides[0], tree) & _classes(sides[1], tree)
     if not common:
         return
@@ -226,7 +230,7 @@ def _note(sides: list[list[int]], counts: list[float], factor: float, tree: _Tre
 
 
 def _values(keys: float, stream: Characteristics) -> float:
-    """The number of distinct values that a stream can have, if `keys` distinct values occur at an instant."""
+    """The number of distinct values of a stream in which `keys` distinct values occur at an instant."""
     return pipes.distinct_rows(max(stream.alive, keys), keys) if keys >= 1 else 1.0
 
 
@@ -241,16 +245,17 @@ def _numbers(shape: _Shape) -> Iterator[int]:
         yield from (number for part in shape for number in _numbers(part))
 
 
-def _as_it_is(shape: _Shape, tree: _Tree) -> _Joined | None:
+def _in_present_order(shape: _Shape, tree: _Tree) -> _Joined | None:
     if isinstance(shape, int):
         return tree.leaf(shape)
-    left, right = (_as_it_is(part, tree) for part in shape)
+    left, right = (_in_present_order(part, tree) for part in shape)
     return tree.joined(left, right) if left is not None and right is not None else None
 
 
 def _orders(tree: _Tree) -> Iterator[_Joined]:
-    """The inputs joined one after another, in all orders in which a class of columns connects each input with those
-    before it; for many inputs only in a greedy order."""
+    """The joins of all inputs in different orders, in which a class of columns connects each input with those before
+    it. For many inputs, only a greedy order is tried.
+    """
     leaves = [tree.leaf(at) for at in range(len(tree.streams))]
     parts = [pair for at, leaf in enumerate(leaves) for other in leaves[at + 1 :] if (pair := tree.joined(leaf, other))]
     if len(leaves) > _MOST_COMPARED:
@@ -267,8 +272,9 @@ def _orders(tree: _Tree) -> Iterator[_Joined]:
 
 
 def _kept(parts: list[_Joined], *, several: bool) -> list[_Joined]:
-    """The cheapest of the parts with the same inputs, whose streams are about the same; or, unless `several`, only the
-    cheapest of all."""
+    """The cheapest part for each set of inputs; or, unless `several`, only the cheapest of all. (Parts with the same
+    inputs have about the same stream.)
+    """
     cheapest: dict[frozenset[int], _Joined] = {}
     for part in sorted(parts, key=lambda part: part.cost):
         cheapest.setdefault(frozenset(part.inputs), part)

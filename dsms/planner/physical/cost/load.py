@@ -21,8 +21,8 @@ _UNKNOWN = "expected: unknown until some query has read records of all its sourc
 
 
 def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
-    """Lines with the expected results, state and processor time of the first query of a lane, and with the part of
-    these that it does not share with the other queries. Empty if no source was ever measured.
+    """Lines with the expected results, state and processor time of the first query of a lane, and with its part that
+    other queries do not share. Empty if no source was ever measured.
 
     The law: the numbers are sums of `estimated` over the query's vertices; shared vertices are counted for each query.
     """

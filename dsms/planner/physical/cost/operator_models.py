@@ -1,7 +1,7 @@
-"""Estimates the output and the state of each of the engine's operators by the formulas of `characteristics`.
+"""Estimates the output and the state of each operator by the formulas of `characteristics`.
 
-An operator without a model of its own is assumed to pass on its first input, and, if it has state, to keep the elements
-of all inputs that are alive. Measurements replace assumptions.
+An operator without a model is assumed to pass on its first input and, if it has state, to keep all alive elements of
+all inputs. Measurements replace assumptions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def model(operator: Any, inputs: Sequence[Flow], known: VertexMeasurements) -> E
 
 @model.register
 def _(operator: Forget, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
-    """The state that it forgets is not taken into account."""
+    """The estimate includes the state that the operator drops."""
     return model(operator.operator, inputs[: operator.own], known)
 
 
@@ -109,7 +109,7 @@ def _(operator: Assign, inputs: Sequence[Flow], known: VertexMeasurements) -> Ex
 
 @model.register
 def _(operator: Reorder, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
-    """Elements that wait for the frontier are not taken into account, because they leave with the next step."""
+    """The estimate excludes elements that wait for the frontier, because they leave with the next step."""
     return Expected(inputs[0])
 
 
@@ -130,7 +130,7 @@ def _(operator: Tagger, inputs: Sequence[Flow], known: VertexMeasurements) -> Ex
 
 @model.register
 def _(operator: Distinct, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
-    """If rows end, a fraction e^-x of them passes, where x is the number of copies of a row that are alive."""
+    """If rows end, a fraction e^-x of the input passes, where x is the number of copies of a row that are alive."""
     flow = inputs[0]
     if flow.lasting:
         rows = _groups(flow, known.state_rows, one=False)
@@ -210,7 +210,7 @@ def _of_all(inputs: Sequence[Flow]) -> Flow:
 
 
 def _groups(flow: Flow, known: float, *, one: bool) -> float:
-    """The number of groups, derived from the `known` number of groups that exist, else assumed."""
+    """The number of groups, derived from the `known` number of groups in the state; without it, an assumption."""
     if one:
         return 1.0
     if known and not flow.lasting:
@@ -219,7 +219,8 @@ def _groups(flow: Flow, known: float, *, one: bool) -> float:
 
 
 def _by_selectivity(flow: Flow, known: VertexMeasurements, assumed: float | None) -> Flow:
-    """The flow after an operator with the measured selectivity, else with the `assumed` one; unchanged if both are
-    None."""
+    """The flow after an operator with the measured selectivity, otherwise with the `assumed` one; unchanged if both are
+    None.
+    """
     part = assumed if known.selectivity is None else known.selectivity
     return flow if part is None else flow.of(pipes.filtered(flow.stream, max(part, _LEAST)))

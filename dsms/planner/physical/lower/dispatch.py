@@ -1,4 +1,4 @@
-"""Dispatches the lowering of a logical node to a port, and adds vertices of stateless and of stateful operators."""
+"""Lowers a logical node to a port by its class, and adds vertices for stateless and stateful operators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lowering(node: logical.Node, builder: Builder) -> Port:
 
 
 def stateless(operator: object, below: Port, columns: pa.Schema, builder: Builder) -> Port:
-    """Adds a vertex in the stage of its input: partitioning, release and ends are those of the input."""
+    """Adds a vertex in the stage of its input. Partitioning, release and ends are those of the input."""
     added = builder.add(operator, [below], columns)
     return replace(added, partitioned=below.partitioned, released=below.released, ends=below.ends)
 
@@ -39,8 +39,9 @@ def stateless(operator: object, below: Port, columns: pa.Schema, builder: Builde
 def stateful(
     operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder, known: Bounds = _NONE
 ) -> Port:
-    """Adds a vertex that reads changes, with rows that are equal in `keys` on one target. Its state is looked up by
-    `keys`, so it drops the state that the `known` bounds of these columns show to be unreachable."""
+    """Adds a vertex that reads changes; rows that are equal in `keys` are on one target. Its state is looked up by
+    `keys`, so it can drop the state that later rows cannot reach according to the `known` bounds of these columns.
+    """
     (ready,) = builder.release([builder.route(below, keys)], changes=True)
     forgetful, ports = forgetting(operator, [ready], limited_keys(operator, keys, known), builder)
     return replace(builder.add(forgetful, ports, columns, single=not keys), partitioned=ready.partitioned)

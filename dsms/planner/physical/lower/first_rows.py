@@ -10,10 +10,10 @@ from operators.ranking.first_candidates import FirstCandidates
 
 
 def first_candidates(node: logical.TopK) -> FirstCandidates | None:
-    """The operator to put below a top-k that keeps the row with number 1, ordered by an integer or a time, if rows
-    never leave its input; None for any other top-k.
+    """The operator to put below a top-k that keeps the row with number 1, ordered by an integer or a time. None for any
+    other top-k, and if rows may leave its input.
 
-    Used only above a synchronisation, because there many rows have the same instant.
+    It is used only above a synchronisation, where many rows have the same instant.
     """
     keeps_first = node.limit == 1 and not node.offset and node.method == "row_number" and bool(node.order)
     if not keeps_first or not _is_plain_number(schema(node.input), node.order[0].column):

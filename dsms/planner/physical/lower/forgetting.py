@@ -1,5 +1,6 @@
-"""Makes operators drop ("forget") state that no element to come can look up: values below the lower bound of an ordered
-column, and values of a clustered column whose life is over."""
+"""Makes operators drop ("forget") state that no later element can look up: values below the lower bound of an ordered
+column, and values of a clustered column whose life is over.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from operators.constraints.lowest_values import LOWER_BOUND, Lowest, Term
 from operators.expressions import Column
 from operators.relational.project import Project
 
-#: A limit of the values that are still looked up: lower bounds, or the life of values.
+#: Limits the values that later elements look up: lower bounds, or the life of values.
 Limit = frozenset[LowerBound] | Life
-#: A trace by number, one of its columns, and a limit of the values with which this column is looked up.
+#: The number of a trace, one of its columns, and a limit of the values by which this column is looked up.
 Limited = tuple[int, str, Limit]
 _SCHEMA = pa.schema([pa.field(LOWER_BOUND, pa.int64(), nullable=False)])
 
@@ -27,8 +28,9 @@ _SCHEMA = pa.schema([pa.field(LOWER_BOUND, pa.int64(), nullable=False)])
 def forgetting(
     operator: Any, ports: Sequence[Port], limited: Iterable[Limited], builder: Builder
 ) -> tuple[Any, Sequence[Port]]:
-    """The operator with its inputs. If columns of its traces are limited, the operator is wrapped in a `Forget`, which
-    has the limits as further inputs."""
+    """The operator with its inputs. If columns of its traces are limited, a `Forget` wraps the operator and has the
+    limits as further inputs.
+    """
     limits: dict[Port, int] = {}
     sweeps: list[Sweep | Outlived] = []
     leaves = builder.leaves(ports)
@@ -44,22 +46,24 @@ def forgetting(
 
 
 def limited_keys(operator: Any, keys: Iterable[str], known: Bounds) -> list[Limited]:
-    """The limited columns of an operator that looks up its state by `keys`. All its traces arranged by key have these
-    columns."""
+    """The limited columns of an operator that looks up its state by `keys`: those of all its traces that are arranged
+    by key.
+    """
     traces = [at for at, trace in enumerate(operator.traces()) if trace.arrangement == "key"]
     return [(at, name, limit) for at in traces for name in keys for limit in limits_of(name, known)]
 
 
 def limits_of(name: str, known: Bounds) -> list[Limit]:
-    """The limits of the values of a column in elements to come."""
+    """The limits of the values of a column in later elements."""
     ordered: list[Limit] = [known.lower[name]] if name in known.lower else []
     lives = known.lives.get(name, frozenset())
     return ordered if (life := common_life(lives)) is None else [*ordered, life]
 
 
 def common_life(lives: Iterable[Life]) -> Life | None:
-    """The longest of some lives, if all are in the same clustered column. None if they are in several, because the life
-    of a value ends only in the column in which it began."""
+    """The longest of some lives, if all are in one clustered column. Otherwise None, because the life of a value ends
+    only in the column in which it began.
+    """
     ordered = sorted(lives)
     one_column = len({(life.source, life.column) for life in ordered}) == 1
     return max(ordered, key=lambda life: life.within) if one_column else None
@@ -74,8 +78,9 @@ def _lowest_values(lower: frozenset[LowerBound], leaves: frozenset[int], builder
 
 
 def _living_values(life: Life, leaves: frozenset[int], builder: Builder, *, own_target: bool) -> Port:
-    """The port of the living values of a clustered column: each on every target or, with `own_target`, only on the
-    target of its hash."""
+    """The port of the living values of a clustered column. Each value is on every target or, if `own_target`, only on
+    the target of its hash.
+    """
     clustered = builder.clustered[life.source, life.column]
     type_ = clustered.schema.field(life.column).type
     columns = pa.schema([pa.field(VALUE, type_)])

@@ -57,16 +57,18 @@ def _add_join(node: logical.Join, bands: tuple[Band, ...], builder: Builder) -> 
 
 
 def _limited_columns(on: tuple[tuple[str, str], ...], left: Bounds, right: Bounds) -> list[Limited]:
-    """The key columns by which the traces of the left side (0) and of the right side (1) forget. Rows of one side look
-    up the other side, so the bounds of the key columns of one side limit the other."""
+    """The key columns by which the traces of the left side (0) and of the right side (1) drop state. Rows of one side
+    look up the other side, so the bounds of the key columns of one side limit the other.
+    """
     of_left = [(0, mine, limit) for mine, theirs in on for limit in _limits((mine, left), (theirs, right))]
     of_right = [(1, theirs, limit) for mine, theirs in on for limit in _limits((theirs, right), (mine, left))]
     return [*of_left, *of_right]
 
 
 def _limits(stored: Bound, looked_up_by: Bound) -> list[Limit]:
-    """The limits of the column of the side that looks up. A life is used only if the values of both columns come from
-    the same clustered column."""
+    """The limits of the column by which one side looks up the other. A life is used only if the values of both columns
+    come from the same clustered column.
+    """
     (stored_name, of_stored), (name, known) = stored, looked_up_by
     life = common_life([*of_stored.lives.get(stored_name, ()), *known.lives.get(name, ())])
     usable = life is not None and stored_name in of_stored.lives
@@ -83,7 +85,7 @@ def _join_of(plain: Join, bands: tuple[Band, ...]) -> Join:
 
 
 def _add_near_join(node: logical.Join, distances: tuple[Distance, ...], builder: Builder) -> Port:
-    """Adds the join, with the values that the bands compare as columns of its sides."""
+    """Adds the join; its sides get columns with the values that the bands compare."""
     columns, left, right, bands = schema(node), node.left, node.right, []
     for distance in distances:
         left, mine = _with_value(left, distance.left, [*schema(left).names, *schema(right).names])
@@ -159,8 +161,9 @@ def _(node: logical.SemiJoin, builder: Builder) -> Port:
 
 
 def _partners(node: logical.SemiJoin) -> tuple[logical.Node, tuple[tuple[str, str], ...], bool]:
-    """The relation of distinct keys in which a row of the left side needs a match, the pairs of columns to compare, and
-    whether NULL equals NULL in this comparison."""
+    """The relation of distinct keys in which rows of the left side look for a partner, the pairs of columns to compare,
+    and whether NULL equals NULL in this comparison.
+    """
     if node.residual is None:
         right = schema(node.right)
         outputs = tuple((f"__partner{at}", _column(right, name)) for at, (_, name) in enumerate(node.on))

@@ -11,10 +11,12 @@ from operators.streams.tagger import TS
 
 
 def reads_last_rows(node: logical.WindowFunctions) -> bool:
-    """Whether the calls can be computed over arriving rows with only the last rows kept. Two conditions: for each row,
-    every call reads a fixed number of rows before it, or is a running value over all of them, and reads no rows after
-    its peers; and rows arrive in the order of the calls, which is the order of arrival, or begins with the instant of
-    the rows of a stream."""
+    """Whether the calls can be computed over arriving rows if only the last rows are kept. There are two conditions.
+
+    For each row, every call reads a fixed number of rows before it, or is a running value over all of them, and reads
+    no rows after its peers. And rows arrive in the order of the calls: this is the order of arrival, or it begins with
+    the instant of the rows of a stream.
+    """
     order = node.calls[0].order
     if rows_back(node.calls) is None or not _only_comes(node.input):
         return False
@@ -22,7 +24,7 @@ def reads_last_rows(node: logical.WindowFunctions) -> bool:
 
 
 def _only_comes(node: logical.Node) -> bool:
-    """Whether rows never leave: those of a stream, also with added values that never change."""
+    """Whether rows never leave: rows of a stream, perhaps with added values that never change."""
     match node:
         case logical.WindowFunctions():
             return reads_last_rows(node)
@@ -32,7 +34,7 @@ def _only_comes(node: logical.Node) -> bool:
 
 
 def _ascends_with_instants(node: logical.Node, name: str) -> bool:
-    """Whether, of two rows that arrive at different instants, the later one has the greater value in the column."""
+    """Whether a row that arrives at a later instant has a greater value in the column."""
     match node:
         case logical.StreamScan(source, keys=()):
             return name in (TS, source.timestamp)

@@ -223,7 +223,8 @@ def _(node: logical.Final, builder: Builder) -> Port:
 
 
 def _has_rows_at_start(node: logical.Node) -> bool:
-    """Whether there may be rows before any record, such as constants and groups without keys. Then all rows must be on
-    one target, because Rstream emits them from the first change on, on the target where that change occurs."""
+    """Whether the relation may have rows before any record, such as constants and groups without keys. Then all rows
+    must be on one target, because Rstream emits them from the first change on, on the target of that change.
+    """
     constant = (below for below in properties.walk(node) if isinstance(below, logical.Values | logical.GroupBy))
     return any(isinstance(below, logical.Values) or not below.keys for below in constant)

@@ -1,4 +1,4 @@
-"""Decides where rows of the same pane are merged into one before they are multiplied by their windows."""
+"""Decides where rows of the same pane are merged into one, before a row is copied for each of its windows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from operators.windows.panes import Panes
 
 def panes(node: logical.GroupBy) -> tuple[logical.Project, logical.Assign, Panes] | None:
     """The π and the assignment of windows below γ, with only the columns that are read, and the operator that merges
-    the rows of a pane. None unless γ only counts rows that never leave, and π only renames columns, without the time.
+    the rows of a pane. None unless γ only counts rows that never leave, and π only renames columns and drops the time.
 
-    Used only if the input is synchronised: then many rows have the same instant, and of their orders only the greatest
-    affects the result.
+    It is used only if the input is synchronised. Then many rows have the same instant, and only the greatest of their
+    orders affects the result.
     """
     match node.input:
         case logical.Project(logical.Assign(input=below) as assign) as project:

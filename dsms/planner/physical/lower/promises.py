@@ -1,4 +1,4 @@
-"""Lowers a scan to the records of a source that keep its promises."""
+"""Lowers a scan to those records of its source that keep the promises."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from operators.streams.from_offsets import FromOffsets
 
 
 def checked_records(tag: logical.StreamScan, builder: Builder) -> Port:
-    """The port of the records of a scan's source that keep all promises. Each promise is checked on the records that
-    keep the promises before it."""
+    """The port of the records of a scan's source that keep all promises. Records that break one promise are not checked
+    for the next.
+    """
     port = _records(tag, builder)
     for promise in tag.promises:
         port = _check(promise, port, tag, builder)

@@ -1,4 +1,4 @@
-"""Fuses a group-by with the session window right below it into one operator, if its aggregates are running sums."""
+"""Combines a group-by and the session window right below it into one operator, if its aggregates are running sums."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SessionGroups:
 
 
 def session_groups(node: logical.GroupBy) -> SessionGroups | None:
-    """The fused operator, or None if the conditions do not hold: K is the columns of the session's partition and at
-    least one of `window_start` and `window_end`; π is total, and the outputs that aggregates read do not read these two
-    columns; and the aggregates are exact running sums.
+    """The combined operator; None unless three conditions hold. K consists of the columns of the session's partition
+    and at least one of `window_start` and `window_end`. π is total, and the outputs that aggregates read do not read
+    these two columns. The aggregates are exact running sums.
 
-    The outputs of π that aggregates read are computed below the session instead. This is equivalent, because the rows
-    that cancel out within an instant are the same there.
+    The outputs of π that aggregates read are computed below the session instead. This is equivalent, because the same
+    rows cancel out within an instant there.
     """
     session, values = _session(node.input)
     if session is None or not all(total(value) for value in values.values()):

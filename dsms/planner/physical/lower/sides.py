@@ -12,8 +12,9 @@ from operators.relational.union import Union
 
 
 def union_all(ports: list[Port], columns: pa.Schema, builder: Builder) -> Port:
-    """The union of ports with equal columns. It has the partitionings that all of them have, and is released only if
-    all are released and have the same frontier."""
+    """The union of ports with equal columns. It has the partitionings that all ports have, and is released only if all
+    ports are released and have the same frontier.
+    """
     union = reduce(lambda left, right: builder.add(Union(), [left, right], columns), ports)
     common = frozenset.intersection(*(port.partitioned for port in ports))
     same_frontier = len({builder.leaves([port]) for port in ports}) == 1
@@ -22,7 +23,7 @@ def union_all(ports: list[Port], columns: pa.Schema, builder: Builder) -> Port:
 
 
 def aligned(ports: list[Port], keys: list[tuple[str, ...]]) -> list[Port]:
-    """Both ports, with rows of equal keys on one target.
+    """Both ports, exchanged such that rows with equal keys are on one target.
 
     `keys` are the key columns of the left port and those of the right port. If a port is already partitioned by some of
     its keys, only the other one is routed, by the corresponding columns. Otherwise both are routed by all keys.

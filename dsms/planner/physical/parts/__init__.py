@@ -1,2 +1,3 @@
-"""Queries that several fragments run together: each fragment runs one shard (`Share`) of the keys, and links carry
-elements between shards."""
+"""Queries that several fragments run together. Each fragment runs one shard (`Share`) of the keys, and links carry
+elements between shards.
+"""

@@ -1,8 +1,8 @@
 """Cuts the dataflow of a query into the parts that its shards run.
 
-The dataflow is cut at every exchange by keys, because there elements move between shards. The vertices between two cuts
-are a *segment*. Each shard runs parts of every segment. Parts of the first segment read some partitions of the sources;
-parts of later segments read links. Each part ends in a Send for one exchange that leaves its segment, or in the result.
+The dataflow is cut at every exchange by keys, where elements move between shards. The vertices between two cuts are a
+*segment*. Each shard runs parts of every segment. Parts of the first segment read some partitions of the sources; parts
+of later segments read links. Each part ends with the result, or with a Send for one exchange that leaves its segment.
 Elements keep their instants and orders, so the records of the result are the same as for the undivided query.
 """
 
@@ -34,7 +34,7 @@ from dsms.planner.physical.parts.send import (
 from operators.streams.reorder import Reorder
 from operators.streams.stream_output import StreamOutput
 
-#: Operators that hold back elements ahead of the frontier by themselves.
+#: Operators that hold back elements at or above the frontier themselves.
 _BUFFERS = (Reorder, StreamOutput)
 #: Routings with which elements stay in their shard.
 _OWN = ("source", "stay")
@@ -44,8 +44,9 @@ _FIRST_NUMBER, _LINKS = 1 << 16, 1 << 10
 
 @dataclass(frozen=True)
 class Whole:
-    """A query that several fragments run: its dataflow, compiled with `divisible`, with one result. `cluster` is part
-    of the topic names of its links. `version` identifies the hash function, on which the contents of links depend."""
+    """A query that several fragments run. Its dataflow has one result and is compiled with `divisible`. `cluster` is
+    part of the topic names of its links. `version` identifies the hash function, on which the contents of links depend.
+    """
 
     query: Query
     lane: Lane
@@ -105,7 +106,7 @@ class Whole:
         )
 
     def division(self, exchange: int) -> Division | None:
-        """How the elements of an exchange are divided among the shards; None: every shard gets all."""
+        """How the elements of an exchange are divided among the shards; None: each shard gets all elements."""
         by, output, flow = self.flow.exchanges[exchange].by, self.output, self.flow
         readers = [vertex for vertex in flow.vertices if any(feed.exchange == exchange for feed in vertex.inputs)]
         if flow.vertices[output.vertex] in readers:
@@ -125,7 +126,9 @@ class Whole:
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a segment that a shard runs, up to one exchange that leaves the segment, or to the result (None)."""
+    """The part of a segment that a shard runs, up to an exchange that leaves the segment or, if `exchange` is None, up
+    to the result.
+    """
 
     whole: Whole
     share: Share
@@ -179,8 +182,7 @@ class Part:
         return self.whole.flow.vertices[self.vertex].leaves
 
     def restricted(self, source: Source) -> Source:
-        """A source restricted to the partitions that the shard reads: those for which it publishes the result
-        partition."""
+        """A source, restricted to the partitions that the shard reads: those whose result partition it publishes."""
         count = self.whole.query.partitions
         only = tuple(part for part in range(source.partitions) if self.share.holds(part % count))
         return msgspec.structs.replace(source, only=only)
@@ -213,10 +215,10 @@ class _Graft:
     def port(self, at: int) -> Port:
         """The port of a vertex of the whole dataflow."""
         if at not in self.made:
-            self.made[at] = self._made(self.part.whole.flow.vertices[at])
+            self.made[at] = self._copied(self.part.whole.flow.vertices[at])
         return self.made[at]
 
-    def _made(self, vertex: Vertex) -> Port:
+    def _copied(self, vertex: Vertex) -> Port:
         if vertex.leaf is not None:
             return self._leaf(vertex.leaf)
         operator, ports = vertex.operator, [self._input(feed, vertex) for feed in vertex.inputs]
@@ -233,8 +235,9 @@ class _Graft:
         return self.builder.marks(source)
 
     def _input(self, feed: Feed, vertex: Vertex) -> Port:
-        """The input of a vertex. Elements that a link brings from one sender may be ahead of those from another, so
-        they wait until the frontier of all senders has passed them."""
+        """The input of a vertex. Elements that a link brings from one sender may be ahead of those from another sender,
+        so they wait until the frontiers of all senders have passed them.
+        """
         whole = self.part.whole
         if feed.exchange is None:
             return self.port(feed.vertex)
@@ -248,8 +251,9 @@ class _Graft:
         return self.builder.add_waiting_for(Reorder(), [received], received.schema, self._leaves(vertex))
 
     def _leaves(self, vertex: Vertex) -> frozenset[int]:
-        """The sources that a vertex waits for or, in later segments, the links whose elements depend on them, by
-        number."""
+        """The sources on which a vertex depends or, in later segments, the links whose elements depend on these
+        sources, by number.
+        """
         whole = self.part.whole
         segment = whole.segment(vertex.stage)
         if segment == 0:
@@ -263,5 +267,5 @@ class _Graft:
 
 
 def origins(grafted: Iterable[Part]) -> dict[int, Source]:
-    """The sources, by number, whose records cause the elements in some parts."""
+    """The sources, by number, whose records cause the elements of parts."""
     return {number: source for part in grafted for number, source in part.whole.lane.sources.items()}

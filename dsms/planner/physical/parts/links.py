@@ -1,8 +1,8 @@
-"""Links: internal topics that carry the elements of an exchange between the shards of a query.
+"""Links are internal topics that carry the elements of an exchange between the shards of a query.
 
-A link has a partition for each pair of sender and receiver. So every partition has one writer, and the promises in a
-partition are its writer's frontier. Elements are sent as Arrow frames, with some thousand rows in a record. Processes
-that run lanes import this module, so it does not import the planner.
+A link has a partition for each pair of sender and receiver. So every partition has one writer, and the heartbeats in it
+are the frontier of this writer. Elements are sent as Arrow frames, with up to some thousand rows in a record. This
+module does not import the planner, because processes that only run lanes import it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _SHARE_ID = re.compile(r"(o\d{1,18})@(\d{1,4})of(\d{1,4})")
 
 
 class Link(Source, frozen=True, kw_only=True, tag="link"):
-    """A link as a source of the part that reads it. Its records contain elements, which are neither decoded nor
-    tagged."""
+    """A link as a source of the part that reads it. Its records contain elements, which need no tagger."""
 
     elements: Any
 
@@ -47,7 +46,7 @@ class Share:
     of: int
 
     def holds(self, partition: int) -> bool:
-        """Whether a result partition, or the source partition that it comes from, belongs to this shard."""
+        """Whether a result partition, or the source partition that causes its records, belongs to this shard."""
         return partition % self.of == self.number
 
 
@@ -118,7 +117,7 @@ def is_link(source_id: str) -> bool:
 
 
 class ResultPartitions(NamedTuple):
-    """The topic of a result, and the partitions of it that are written."""
+    """The topic of a result, and those of its partitions that are written."""
 
     topic: str
     partitions: frozenset[int]

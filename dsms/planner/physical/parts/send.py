@@ -1,4 +1,4 @@
-"""Send, the operator at the end of a part of a query: it determines which shard receives each element."""
+"""Send is the operator at the end of a part of a query. It determines the shard that receives each element."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from operators.streams.reorder import Reorder
 
 #: The column with the number of the shard that receives an element.
 RECEIVER = "__receiver"
-#: An odd factor that spreads hashes with equal remainders, such as those of the elements of one target.
+#: An odd factor. Multiplication by it spreads hashes that have equal remainders, as those of the elements of one
+#: target.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -87,9 +88,10 @@ class ByResultOrder:
 
 @dataclass(frozen=True)
 class Send:
-    """Outputs the elements that a move of the frontier releases, with the shard that receives each. With `division`
-    None, every element goes to every shard. The published elements are a function of the logs, because they are
-    complete at their instants."""
+    """Outputs the elements that a move of the frontier releases, with the shard that receives each. If `division` is
+    None, every element goes to every shard. The sent elements are a function of the logs, because all elements of an
+    instant are sent at once.
+    """
 
     operator_version: ClassVar[int] = 1
     division: Division | None
