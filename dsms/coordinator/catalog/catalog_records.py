@@ -90,8 +90,8 @@ def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
 
 
 def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
-    """The entry under `META` of a new log that begins with the entries of another log. Raises Broken if the other log's
-    entry is invalid or missing."""
+    """The `META` entry of a copy of a log: the version and the ids of the original, and no term. Raises Broken if the
+    entry of the original is invalid or missing."""
     last = _part(META, entries.get(META))
     assert isinstance(last, Meta)
     return msgspec.json.encode(Meta(last.version, last.ids))

@@ -139,8 +139,8 @@ def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:
 
 
 def cache_findings(data_dir: Path, documents: Documents) -> Iterator[Finding]:
-    """Files of the run cache that a crashed writer left unfinished. None while executors live: they may be writing
-    them."""
+    """Files of the run cache that a crashed writer left unfinished. Reports nothing while executors are alive, since
+    they may still be writing these files."""
     cache = data_dir / "state" / documents.inspection.cluster
     files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() and not documents.executors() else []
     if files:
