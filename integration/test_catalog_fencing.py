@@ -46,7 +46,7 @@ def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, uni
     assert names(newer) == {"a", "new"}
 
 
-def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, unique: str):
+def test_older_coordinator_with_a_write_in_doubt_does_not_fence_the_newer_one(settings: KafkaSettings, unique: str):
     """Otherwise it would create a new producer, which would fence the newer coordinator."""
     older = CatalogLog(settings, unique, Alarms())
     older.in_doubt = True
@@ -60,7 +60,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
     assert names(newer) == {"new"}
 
 
-def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, unique: str):
+def test_newer_coordinator_continues_after_an_older_one_fenced_it(settings: KafkaSettings, unique: str):
     """The older one creates its producer after the newer one has read the log and before it writes its term."""
     newer = CatalogLog(settings, unique, Alarms())
     EpochWriter(settings, transactional_id(unique, "catalog"))

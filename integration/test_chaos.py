@@ -33,7 +33,7 @@ def test_a_minute_of_chaos(tmp_path: Path):
     assert figures.dead_letters > 10
 
 
-def test_every_kind_of_disturbance_and_statement_is_met():
+def test_schedule_has_every_kind_of_disturbance_and_statement():
     plan = timeline(1, 1800)
     assert {(what.kind, what.target) for what in plan} >= {(what.kind, what.target) for what in timeline(2, 1800)}
     assert timeline(1, 1800) == plan
@@ -85,7 +85,7 @@ def test_logs_that_differ_in_one_record_are_found():
     assert list(verdict.same_log(RIGHT, [*RIGHT[:-1], RIGHT[-1]._replace(ts=31)]))
 
 
-def test_dead_letters_that_are_missing_or_there_twice_are_found():
+def test_missing_and_repeated_dead_letters_are_found():
     letter = Letter(b"", (("dsms-error", "late"), ("dsms-offset", "3"), ("dsms-partition", "0")))
     assert not list(verdict.wrong_letters([letter], {(0, 3)}))
     assert list(verdict.wrong_letters([letter, letter], {(0, 3)}))

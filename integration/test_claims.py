@@ -61,7 +61,7 @@ def commit(owner: Committer, epoch: int) -> None:
     owner.commit(done, {}, Published({}, {}))
 
 
-def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+def test_outdated_lease_does_not_fence_the_newer_owner(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
     """The executor read the lease and was frozen before it began. Meanwhile another executor claimed the fragment."""
     newer = owner(8, 100)
     with pytest.raises(Fenced):
@@ -82,7 +82,7 @@ def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callab
     assert dead_upto() == b"[1,1]"
 
 
-def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+def test_owner_with_a_newer_lease_takes_over(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
     older = owner(7, 200)
     commit(older, 1)
     newer = owner(8, 100)
@@ -94,7 +94,7 @@ def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[
     assert older.replaced()
 
 
-def test_who_was_fenced_by_an_older_one_is_not_replaced(
+def test_newer_owner_fenced_by_an_older_one_claims_the_fragment_again(
     owner: Owner, redis_url: str, unique: str, dead_upto: Callable[[], bytes]
 ) -> None:
     """Redis has lost the newer lease, so that the older one could claim the fragment. The newer one claims it again."""

@@ -49,7 +49,7 @@ def objects(cluster: Cluster) -> None:
         ("DROP TABLE rooms", 'write "rooms"'),
     ],
 )
-def test_others_rows_are_neither_read_nor_written(cluster: Cluster, sql: str, what: str) -> None:
+def test_rows_of_other_users_can_be_neither_read_nor_written(cluster: Cluster, sql: str, what: str) -> None:
     with pytest.raises(Refused, match=f"may not {what}") as refused:
         cluster.sql(sql, ANN)
     assert refused.value.status == 403 and "4711" not in str(refused.value)

@@ -57,7 +57,7 @@ def test_a_restored_run_is_on_this_host_and_in_redis_if_it_may_be(
         assert elsewhere.read("1/a").equals(FRAME)
 
 
-def test_nothing_is_there_of_a_run_whose_pieces_end_with_an_error(
+def test_run_does_not_exist_if_writing_its_pieces_failed(
     redis_url: str, cluster: str, tmp_path: Path, pieces: list[bytes]
 ) -> None:
     def damaged() -> Iterator[bytes]:

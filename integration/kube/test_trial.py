@@ -117,7 +117,7 @@ def spark_pods(release: Release) -> list[PodRunner]:
     return [pod for pod in named if not pod.outcome]
 
 
-def test_killed_nodes_come_back_with_what_they_held(trial: Release):
+def test_killed_kafka_and_redis_restart_with_their_data(trial: Release):
     for name in ("dsms-kafka-0", "dsms-redis-0"):
         pod = trial.kubelet.pod(name)
         kill_9(pod.pid)

@@ -56,7 +56,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "why"), REFUSED)
-def test_what_is_no_change_of_a_row_is_refused_and_others_count(value: bytes, why: str) -> None:
+def test_events_that_change_no_row_are_refused_and_others_are_kept(value: bytes, why: str) -> None:
     good = b'{"op": "c", "after": {"id": 3, "t": "a"}}'
     result = DebeziumDecoder(COLUMNS).decode([good, value, good])
     assert result.frame.rows() == [(3, "a", "u")] * 2 and result.kept is not None and result.kept.tolist() == [0, 2]
@@ -65,7 +65,7 @@ def test_what_is_no_change_of_a_row_is_refused_and_others_count(value: bytes, wh
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_row_or_refused(value: bytes) -> None:
+def test_any_bytes_give_a_row_or_are_refused(value: bytes) -> None:
     for decoder in (DebeziumDecoder(TIMED), DebeziumDecoder(COLUMNS), DebeziumKeyDecoder(COLUMNS)):
         result = decoder.decode([value])
         assert len(result.frame) + len(result.refused) == 1

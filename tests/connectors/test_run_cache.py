@@ -92,7 +92,7 @@ def test_files_of_versions_without_check_sums_are_read_and_get_them(name: str, t
     assert RunCache(tmp_path).read("1/a") is None
 
 
-def test_a_sound_file_is_mapped_and_stays_readable_when_it_is_removed(tmp_path: Path) -> None:
+def test_mapped_file_stays_readable_after_its_removal(tmp_path: Path) -> None:
     cache = RunCache(tmp_path)
     cache.write("1/a", FRAMES["numbers"], lasting=True)
     found = cache.read("1/a")

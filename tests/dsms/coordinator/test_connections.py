@@ -75,7 +75,7 @@ def test_bytes_one_by_one_do_not_prolong_it(soon: None, url: str) -> None:
         raise AssertionError("the connection is still open")
 
 
-def test_a_body_that_stops_ends_the_connection_and_one_that_goes_on_does_not(soon: None) -> None:
+def test_stalled_body_ends_the_connection_and_slow_body_does_not(soon: None) -> None:
     with serving(echo()) as url:
         with connected(url) as stopped:
             stopped.sendall(POST + b"[1,")

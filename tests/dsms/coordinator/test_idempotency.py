@@ -52,7 +52,7 @@ def test_a_call_that_failed_may_be_sent_again(served: tuple[StreamingService, st
     assert len(service.executed) == 2
 
 
-def test_a_call_under_way_is_not_done_beside_itself(served: tuple[StreamingService, str]) -> None:
+def test_running_call_is_not_run_twice(served: tuple[StreamingService, str]) -> None:
     service, url = served
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(post, url, f"{CREATE} -- slow", "k")

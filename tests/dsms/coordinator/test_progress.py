@@ -43,12 +43,12 @@ def test_only_the_last_seconds_count_for_the_rate() -> None:
     assert (progress.rate, progress.catch_up_rate, progress.seconds_left) == (0.0, 0.0, None)
 
 
-def test_who_falls_back_has_no_end_in_sight() -> None:
+def test_query_that_falls_behind_has_no_time_left() -> None:
     pace = ReadingRates()
     pace.update(0.0, said(100, 0), {"o1/0": 200, "o1/1": 0}, STARTS)
     progress = pace.update(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
     assert (progress.rate, progress.catch_up_rate, progress.seconds_left, progress.behind) == (50.0, -150.0, None, True)
 
 
-def test_nothing_to_read_is_all_read() -> None:
+def test_progress_without_records_is_complete() -> None:
     assert (Progress(0, 0).percent, Progress(0, 0).text) == (100, "running")

@@ -107,7 +107,7 @@ def test_registering_a_deleted_schema_again_keeps_the_id_and_takes_a_new_version
     assert registry.versions("s") == [2]
 
 
-def test_ids_are_not_taken_back():
+def test_ids_of_deleted_schemas_are_not_reused():
     registry = SchemaRegistry()
     registry.register("s", '"int"')
     registry.delete_subject("s")

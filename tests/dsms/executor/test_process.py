@@ -49,9 +49,7 @@ class StandingRunner(SimpleNamespace):
         """Does nothing."""
 
 
-def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_executor_warms_up_only_after_consecutive_idle_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     cluster, warmed = Cluster(), []
     settings = ExecutorSettings(KafkaSettings("127.0.0.1:1"), "redis://127.0.0.1:1", "", tmp_path)
     monkeypatch.setattr(process, "ClusterState", lambda *_: cluster)

@@ -134,7 +134,7 @@ def test_show_drop_and_documents() -> None:
     session.execute("DROP VIEW v; DROP AGGREGATE total")
 
 
-def test_one_that_fails_names_query_row_and_line() -> None:
+def test_failing_aggregate_is_reported_with_query_row_and_line() -> None:
     session = LocalSession()
     session.execute(STREAM + create("Quotient") + "CREATE VIEW v AS SELECT total(x) AS t FROM R(S)")
     with pytest.raises(

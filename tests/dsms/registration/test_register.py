@@ -121,7 +121,7 @@ def test_a_missing_topic_is_named() -> None:
         apply_all("REGISTER SOURCE T (k INT) FROM nope", environment=FakeEnvironment())
 
 
-def test_what_a_topic_may_lose_is_told_when_a_source_is_registered_over_it() -> None:
+def test_short_retention_is_reported_when_a_source_is_registered() -> None:
     environment = FakeEnvironment(
         {"t": {0: 0}, "u": {0: 0}}, warnings={"t": ('the retention of topic "t" is too short',)}
     )

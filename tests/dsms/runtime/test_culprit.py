@@ -38,7 +38,7 @@ class Workers:
 
 
 @given(NAMES, st.data())
-def test_any_culprits_are_found_in_bounded_trials_and_nobody_else_fails(
+def test_all_culprits_are_found_in_bounded_trials_and_no_other_query_fails(
     queries: tuple[str, ...], data: st.DataObject
 ) -> None:
     culprits = data.draw(st.sets(st.sampled_from(queries), max_size=4))
@@ -84,7 +84,7 @@ def test_a_query_that_is_dropped_meanwhile_ends_the_search_and_one_that_is_resum
     assert found.released(("o1", "o3")).failed == {}
 
 
-def test_a_query_alone_gets_by_with_smaller_batches_if_those_are_not_too_much_for_it() -> None:
+def test_query_that_fails_alone_is_retried_with_smaller_batches() -> None:
     search = Search().died(("o1",), 1.0, REASON)
     assert search.trial == Trial(("o1",), 1)
     once = search.passed(2.0)

@@ -28,7 +28,7 @@ LOGS = [[("a", at % 3, at, None) for at in range(9)], [("b", 2, 3, None), ("a", 
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path) -> None:
+def test_large_frame_is_passed_by_name_and_outlives_its_file(name, tmp_path) -> None:
     frame = pl.DataFrame(FRAMES[name])
     blob = pack([frame], tmp_path)
     assert len(blob) < 1000

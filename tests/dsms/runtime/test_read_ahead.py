@@ -46,7 +46,7 @@ def sent(planned: PlannerInput, *messages: Message) -> list[Envelope]:
     return [Envelope(0, 0, planned.revision, lane, message) for message in messages]
 
 
-def test_the_next_batch_goes_on_where_the_source_stage_ended() -> None:
+def test_next_batch_continues_where_the_source_stage_ended() -> None:
     _, planned = begun()
     (lane,) = planned.lanes
     (leaf,) = planned.lanes[lane].sources
@@ -60,7 +60,7 @@ def test_the_next_batch_goes_on_where_the_source_stage_ended() -> None:
 @pytest.mark.parametrize(
     "message", [SourceFailed(0, "gone"), VertexFailed(0, "broken"), SourceWaits("o1", "T", 0, 1, "no schema")]
 )
-def test_what_may_change_the_lanes_is_waited_for(message: Message) -> None:
+def test_reading_ahead_waits_for_messages_that_may_change_lanes(message: Message) -> None:
     _, planned = begun()
     assert input_after(planned, [*sent(planned, Unread(4)), Envelope(0, 0, planned.revision, NO_LANE, message)]) is None
 

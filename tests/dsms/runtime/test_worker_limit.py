@@ -33,7 +33,7 @@ def run(code: str, limit_mb: str = str(LIMIT_MB)) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("taker", TAKES)
-def test_what_takes_more_than_the_limit_ends(taker: str) -> None:
+def test_process_above_its_memory_limit_ends(taker: str) -> None:
     ended = run(TAKES[taker])
     assert ended.returncode == EXIT_CODE, ended.stderr
     assert f"but its limit is {LIMIT_MB:,} MiB ({VARIABLE})" in ended.stderr
@@ -45,7 +45,7 @@ def test_less_than_the_limit_and_what_is_only_reserved_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize("limit", ["", "none"])
-def test_without_a_limit_there_is_none(limit: str) -> None:
+def test_process_without_a_limit_is_not_ended(limit: str) -> None:
     assert run("some = np.ones(1 << 27); time.sleep(0.3)", limit).returncode == 0
 
 

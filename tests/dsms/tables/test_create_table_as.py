@@ -54,7 +54,7 @@ def test_the_table_is_one_of_its_own(session: LocalSession) -> None:
         ("CREATE TABLE IF NOT EXISTS C AS SELECT id FROM T", "IF NOT EXISTS is supported only for"),
     ],
 )
-def test_what_makes_no_table_is_refused(session: LocalSession, statement: str, message: str) -> None:
+def test_selects_that_cannot_define_a_table_are_refused(session: LocalSession, statement: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         session.execute(statement)
     assert [row["name"] for row in session.execute("SHOW TABLES")] == ["T"]

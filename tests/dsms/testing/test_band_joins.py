@@ -137,7 +137,7 @@ def test_other_conditions_are_not(condition) -> None:
 
 
 @pytest.mark.parametrize("points_first", [False, True])
-def test_what_is_in_fault_does_not_depend_on_batches(points_first) -> None:
+def test_faults_do_not_depend_on_batches(points_first) -> None:
     """A range search also returns neighbours of the matching rows, which depend on the batch. They are dropped before
     the condition is evaluated, so that they cause no fault."""
     letters = []

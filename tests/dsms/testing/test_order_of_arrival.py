@@ -65,7 +65,7 @@ def test_projections_joins_and_unions_keep_the_order(view: str) -> None:
     assert run.relation("v", at=11) == [{"l": 20}]
 
 
-def test_a_key_that_says_the_same_again_is_the_last_to_have_said_it() -> None:
+def test_repeated_equal_upsert_makes_its_key_the_last() -> None:
     run = LocalSession()
     run.execute(SOURCE.replace("KEY NULL", "KEY room") + "CREATE VIEW v AS SELECT LAST(t) AS l FROM R(S)")
     run.push(

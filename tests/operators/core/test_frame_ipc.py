@@ -32,7 +32,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_values_and_types_come_back(name: str) -> None:
+def test_frames_round_trip_with_their_types(name: str) -> None:
     for frame in (VALUES[name].to_frame(), VALUES[name].to_frame().clear(), VALUES[name].to_frame()[1:3]):
         back = frame_from_ipc(frame_to_ipc(frame))
         assert back.schema == frame.schema

@@ -75,7 +75,7 @@ def test_expressions(sql, expected):
         ("CAST(i AS UUID)", "cannot cast INTEGER to UUID"),
     ],
 )
-def test_it_is_not_text(sql, problem):
+def test_uuid_is_not_accepted_as_text(sql, problem):
     with pytest.raises(UserError) as refused:
         run(sql)
     assert problem in str(refused.value)

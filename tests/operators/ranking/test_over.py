@@ -59,7 +59,7 @@ CALLS = st.lists(
     [3],
     0,
 )
-def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
+def test_values_equal_duckdb_at_every_instant(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
     actual = assert_duckdbs_values(calls, rows, cuts, seed)
     assert actual.columns == ["k", "v", *(call.name for call in calls), *RESERVED]

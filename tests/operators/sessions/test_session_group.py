@@ -190,7 +190,7 @@ def test_without_retractions_the_state_is_the_sessions() -> None:
     assert [run.height for run in sessions.runs] == [1]
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input_gives_empty_output() -> None:
     for rows in ([], [("a", None, 1, 1, None, 1)]):
         (step,) = steps(
             [SessionGroup(Session("v", 3), (("to", WINDOW_END),), (COUNT,), ARROW)],
@@ -221,6 +221,6 @@ def test_dates_have_timestamps_as_bounds() -> None:
         Aggregate("l", "median", ("x",), pa.float64()),
     ],
 )
-def test_what_is_no_running_sum_is_not_supported(aggregate: Aggregate) -> None:
+def test_only_running_sums_are_supported(aggregate: Aggregate) -> None:
     assert supported(AGGREGATES, ARROW)
     assert not supported((COUNT, aggregate), ARROW)

@@ -78,7 +78,7 @@ def test_events_hold_the_relation_at_the_last_insertion(rows, events, cuts, seed
 
 
 @given(LIVES, st.lists(INSTANTS, max_size=4), CUTS)
-def test_what_is_visible_does_not_wait(rows, instants, cuts) -> None:
+def test_visible_rows_are_not_buffered(rows, instants, cuts) -> None:
     points = stream([("p", None, at, 1) for at in sorted(set(instants))])
     waiting = run_events(intervals(rows), points, [*cuts, END - 1, END - 1])[-1].traces[0]
     later = [element for run in waiting.runs for element in run.frame[FROM].to_list()]

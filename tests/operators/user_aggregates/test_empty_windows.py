@@ -103,7 +103,9 @@ def run(call: FoldCall, frame: Frame, rows: Sequence[tuple[str, int, int]], cuts
     st.sampled_from([FRAME, Frame("range", 5, 4), Frame("range", 5, active=True)]),
     st.lists(st.integers(0, 180), max_size=8),
 )
-def test_no_cutting_shows(rows: list[tuple[str, int, int]], text: str, frame: Frame, cuts: list[int]) -> None:
+def test_results_do_not_depend_on_batches(
+    rows: list[tuple[str, int, int]], text: str, frame: Frame, cuts: list[int]
+) -> None:
     assert run(written(text), frame, rows, cuts) == run(written(text), frame, rows, [])
 
 

@@ -62,7 +62,7 @@ def test_counters(text: str, cut: int) -> None:
     assert run(text, cut) == expected
 
 
-def test_a_row_is_looked_up_once_for_a_condition_and_the_update_after_it() -> None:
+def test_condition_and_following_update_share_one_lookup() -> None:
     definition = definition_of(DefinitionText(body_of(COUNT)), None)
     source = generated(definition, nulls=False, codes=frozenset({COME | END})).source
     assert source.split("else:")[-2].count("F_t_0((P_0, ), ())") == 1, source

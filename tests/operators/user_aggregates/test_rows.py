@@ -17,7 +17,7 @@ def test_an_index_follows_inserts_updates_and_deletes() -> None:
     assert table.find[0](("b",)) is None
 
 
-def test_what_changed_is_known_as_it_was_when_loaded() -> None:
+def test_changed_rows_keep_their_loaded_values() -> None:
     table = Rows([], [(4, ["x"]), (7, ["y"])])
     table.update(4, ["z"])
     table.update(4, ["w"])

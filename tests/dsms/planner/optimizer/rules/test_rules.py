@@ -58,7 +58,7 @@ def test_golden(name: str, golden) -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), EACH)
-def test_columns_keys_and_growth_stay(name: str, at: int) -> None:
+def test_rule_preserves_columns_keys_and_append_only(name: str, at: int) -> None:
     node = CASES[name][at]
     rewrite = after(name, node)
     assert fingerprint(rewrite) != fingerprint(node)
