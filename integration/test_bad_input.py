@@ -197,7 +197,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_one_clear_error(cluster: Cluster, unique: str, case: str):
+def test_refused_statement_has_one_clear_error(cluster: Cluster, unique: str, case: str):
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (a INT) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY a

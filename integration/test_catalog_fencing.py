@@ -35,7 +35,7 @@ def names(log: CatalogLog) -> set[str]:
     return set(log.read()[0].objects)
 
 
-def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, unique: str):
+def test_older_coordinator_that_believes_it_leads_is_fenced(settings: KafkaSettings, unique: str):
     older = CatalogLog(settings, unique, Alarms())
     older.write(Catalog(), catalog("a"))
     newer = CatalogLog(settings, unique, Alarms())
@@ -73,7 +73,7 @@ def test_newer_coordinator_continues_after_an_older_one_fenced_it(settings: Kafk
     assert names(newer) == {"a"}
 
 
-def test_terms_outlive_what_is_compacted_and_restarts(settings: KafkaSettings, unique: str):
+def test_terms_survive_compaction_and_restarts(settings: KafkaSettings, unique: str):
     for number in range(1, 4):
         log = CatalogLog(settings, unique, Alarms())
         log.write(catalog(*"abc"[: number - 1]), catalog(*"abc"[:number]))

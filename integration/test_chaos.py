@@ -75,7 +75,7 @@ def test_a_right_log_is_right():
         [RIGHT[0], *changed(("u", "a", 50, 15)), *RIGHT[1:]], [RIGHT[0]._replace(ts=12), *RIGHT[1:]],
     ],
 )  # fmt: skip
-def test_a_wrong_log_is_found(log: list[Change]):
+def test_wrong_logs_are_detected(log: list[Change]):
     assert problems(log)
 
 
@@ -117,7 +117,7 @@ def frame(number: int) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def test_a_link_delivers_late_and_twice_and_loses_nothing():
+def test_link_delivers_requests_late_and_twice_without_loss():
     seen: list[int] = []
 
     def serve() -> None:

@@ -71,7 +71,7 @@ def test_outdated_lease_does_not_fence_the_newer_owner(owner: Owner, dead_upto: 
     assert dead_upto() == b"[1,1]"
 
 
-def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+def test_newer_of_two_owners_with_the_same_lease_wins(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
     """The newer one wins even if its clock is behind. The older one learns that it was replaced."""
     older, newer = owner(7, 200), owner(7, 100)
     commit(newer, 1)

@@ -55,7 +55,7 @@ def read(kafka: str, topic: str, partitions: int) -> list[Message]:
     return read_whole(settings, topic, [(partition, 0, end) for (_, partition), end in ends.items()])
 
 
-def test_an_epoch_is_what_was_given(native: bool, kafka: str, topic: Factory, unique: str) -> None:
+def test_written_epoch_equals_its_input(native: bool, kafka: str, topic: Factory, unique: str) -> None:
     name, bare = topic("keyed", partitions=3), topic("bare", partitions=2)
     writer = transactional_writer(KafkaSettings(kafka), unique, native=native)
     for first in (0, COUNT):

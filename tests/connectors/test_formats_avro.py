@@ -204,7 +204,7 @@ def read_value(writer_type, value, declared, nullable=True):
         ),
     ],
 )
-def test_promotion(writer, value, declared, expected):
+def test_writer_types_are_promoted_to_declared_types(writer, value, declared, expected):
     assert read_value(writer, value, declared) == expected
 
 
@@ -324,7 +324,7 @@ def test_few_bytes_cannot_encode_a_huge_array():
     )
 
 
-def test_no_values():
+def test_decoding_no_values_gives_an_empty_frame():
     result = decoder(pa.schema([pa.field("x", pa.int32())]), record(("x", "int"))).decode([])
     assert result.frame.height == 0 and result.kept is None and result.refused == ()
 

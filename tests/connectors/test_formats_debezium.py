@@ -71,7 +71,7 @@ def test_any_bytes_give_a_row_or_are_refused(value: bytes) -> None:
         assert len(result.frame) + len(result.refused) == 1
 
 
-def test_a_row_keeps_its_own_time_and_cannot_say_what_it_does() -> None:
+def test_event_row_keeps_its_ts_ms_and_cannot_set_its_operation() -> None:
     values = [
         b'{"op": "c", "ts_ms": 9, "after": {"ts_ms": 5, "__operation": "-"}}',
         b'{"op":"d","before":{},"ts_ms":9}',
@@ -80,7 +80,7 @@ def test_a_row_keeps_its_own_time_and_cannot_say_what_it_does() -> None:
     assert frame.select(OPERATION, "ts_ms").rows() == [("u", 5), ("-", 9)]
 
 
-def test_keys_are_rows_that_go() -> None:
+def test_keys_are_decoded_as_deletions() -> None:
     result = DebeziumKeyDecoder(COLUMNS).decode([b'{"id": 1}', b'{"schema": {}, "payload": {"id": 2}}', b"7"])
     assert result.frame.rows() == [(1, None, "-"), (2, None, "-")]
     assert [refusal.index for refusal in result.refused] == [2]

@@ -227,7 +227,7 @@ def test_keys_whose_last_record_counts_are_sound() -> None:
 
 
 @pytest.mark.parametrize("decode", DECODERS)
-def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], object]) -> None:
+def test_older_versions_end_at_the_cut_over_record(decode: Callable[[Entry], object]) -> None:
     """A version that does not know the cut-over record ends when it reads it, because no decoder accepts its key."""
     with pytest.raises(Broken):
         decode(Entry(CUT_OVER_KEY, b'{"type": "a later version"}', 0, 0))

@@ -61,7 +61,7 @@ def test_a_process_that_has_the_file_open_notices_that_it_was_written_since(tmp_
     assert cache.read("1/a") is None
 
 
-def test_a_check_finds_what_changed_without_a_write(tmp_path: Path) -> None:
+def test_check_detects_bytes_changed_on_disk(tmp_path: Path) -> None:
     """A failing disk changes bytes without changing the time or the size of the file."""
     heard: list[tuple[str, str]] = []
     cache = RunCache(tmp_path, lambda name, reason: heard.append((name, reason)))

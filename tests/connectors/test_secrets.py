@@ -63,7 +63,7 @@ def test_a_password_in_a_statement_is_refused_without_repeating_it(text: str) ->
         "mysql://h/x?password=${secret:p}",
     ],
 )
-def test_references_are_not(text: str) -> None:
+def test_references_to_secrets_are_accepted(text: str) -> None:
     check_no_secret(text, "REGISTRY")
     check_arguments(["--redis", text])
 

@@ -287,7 +287,7 @@ def test_a_dropped_result_is_an_exception() -> None:
         assert isinstance(error, ResultDropped) and '"hot" was dropped' in str(error)
 
 
-def test_patience_ends(no_pauses: list[float]) -> None:
+def test_following_fails_once_the_patience_ends(no_pauses: list[float]) -> None:
     for error in both(lambda _: refusal(503, "external"), lambda client: client.changes("hot", patience_s=3)):
         assert isinstance(error, Unavailable) and error.status == 503
     half = no_pauses[: len(no_pauses) // 2]
@@ -350,7 +350,9 @@ def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) 
         ({**COVER, "covered": True, "refused": [REFUSED]}, 60.0, RecordRefused, "record 0/4 was refused: late"),
     ],
 )
-def test_waiting_in_vain(cover: dict[str, Any], timeout_s: float, expected: type, message: str) -> None:
+def test_wait_fails_if_records_are_not_covered_in_time(
+    cover: dict[str, Any], timeout_s: float, expected: type, message: str
+) -> None:
     handler: Handler = lambda _: httpx.Response(202, json=cover)  # noqa: E731
     for error in both(handler, lambda client: client.wait("hot", "o1:0/4", timeout_s)):
         assert type(error) is expected and message in str(error) and error.cover.frontier == 7

@@ -108,7 +108,7 @@ def _dies(sql: str, cancelled: threading.Event) -> Any:
     raise MemoryError("killed here")
 
 
-def test_two_who_take_over_do_not_both_begin() -> None:
+def test_only_one_of_two_callers_takes_over_an_interrupted_call() -> None:
     store = MemoryAnswerStore()
     call = Call("k", b"", 1, lambda version: True)
     with pytest.raises(ZeroDivisionError):

@@ -129,7 +129,7 @@ def test_estimates_out_of_all_bounds_change_nothing(duty: Duty, monkeypatch: pyt
     assert {query.next_join_orders for query in duty.look(2 * STABLE_FOR_S)} == {None}
 
 
-def test_a_plan_that_fails_is_given_up(duty: Duty) -> None:
+def test_failed_next_plan_is_abandoned(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
     assert after == msgspec.structs.replace(q, next_join_orders=None, orders_by_statistics=False)

@@ -13,7 +13,7 @@ def said(first: int, second: int, batch: int = 50) -> dict[str, ExecutorStatus]:
     return {"executor": ExecutorStatus("running", batch_records=batch, lanes={"q": lane})}
 
 
-def test_a_query_that_catches_up() -> None:
+def test_progress_of_a_query_that_catches_up() -> None:
     pace = ReadingRates()
     first = pace.update(10.0, said(100, 0), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
     assert (first.read, first.unread, first.percent, first.text) == (0, 1000, 0, "catching up 0 %")

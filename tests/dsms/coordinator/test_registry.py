@@ -179,7 +179,7 @@ def perform(registry, call):
 
 
 @given(st.lists(calls, max_size=12), st.data())
-def test_the_log_is_the_truth(history, data):
+def test_replayed_log_gives_the_same_registry_state(history, data):
     events = []
     registry = SchemaRegistry(events.append)
     for call in history:

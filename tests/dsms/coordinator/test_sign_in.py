@@ -90,7 +90,7 @@ def test_unavailable_issuer_is_reported(client: TestClient, provider: IdentityPr
     assert "cannot reach the issuer" in answer.json()["error"]["message"]
 
 
-def test_without_issuers_nothing_is_offered() -> None:
+def test_without_issuers_there_is_no_sign_in() -> None:
     client = TestClient(create_app(FakeService(), SchemaRegistry(lambda _: None)))
     assert client.get("/console/sign-in").json() == []
     assert client.post("/console/sign-in", json={}).status_code == 400

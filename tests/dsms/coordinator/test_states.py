@@ -112,7 +112,7 @@ def test_unknown_states_read_redis_once() -> None:
 
 
 @pytest.mark.parametrize(("sql", "looks"), [("SHOW QUERIES", 1), ("SHOW SOURCES", 1), ("SHOW STREAMS", 0)])
-def test_a_listing_looks_once(sql: str, looks: int) -> None:
+def test_listing_reads_executor_statuses_once(sql: str, looks: int) -> None:
     cluster = Cluster(ALIVE)
     _, result = apply(parse(sql)[0], CATALOG, ClusterEnvironment(cluster, ANYBODY.principal))
     assert len(result.rows) > 0

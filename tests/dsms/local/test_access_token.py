@@ -66,7 +66,7 @@ def test_token_is_sent_only_to_the_coordinator_of_its_directory(tmp_path: Path) 
     assert local_token(URL, tmp_path / "nothing") is None
 
 
-def test_clients_find_it_unless_they_are_given_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_find_the_local_token_unless_another_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_tokens(tmp_path)
     running(tmp_path)
     monkeypatch.setenv("DSMS_DATA", str(tmp_path))
@@ -96,7 +96,7 @@ def test_services_get_the_token_only_by_file_name(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("other", [{"without_token": True}, {"tokens": Path("mine.toml")}])
-def test_other_settings_make_none(tmp_path: Path, other: dict[str, object]) -> None:
+def test_other_settings_create_no_token(tmp_path: Path, other: dict[str, object]) -> None:
     settings = LocalSettings(data_dir=tmp_path, **other)  # type: ignore[arg-type]
     assert not settings.makes_token
     for service in services(settings)[2:]:

@@ -90,7 +90,7 @@ def test_an_administrator_opens_topics_to_be_read(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("subject", ["_dsms.local.progress-value", "dsms.hot-value", "dsms.hot-key", "__x", "x" * 300])
-def test_subjects_of_the_systems_topics_are_the_systems(subject: str, catalog: Catalog) -> None:
+def test_subjects_of_system_topics_are_refused(subject: str, catalog: Catalog) -> None:
     with pytest.raises(UserError):
         TopicRules().check_subject(subject, catalog, EVERYTHING)
 

@@ -104,7 +104,7 @@ def test_measurements_of_other_queries_and_old_ones_are_forgotten() -> None:
     assert desired_count(load, SCALING, past, 100_000.0)[0] == 1
 
 
-def test_a_moment_between_two_batches_is_no_catching_up() -> None:
+def test_pause_between_batches_does_not_count_as_catching_up() -> None:
     past, load = History(), ExecutorLoad(1, 1, 9, "behind", 900.0)
     asked = []
     for now in range(0, 12, 2):

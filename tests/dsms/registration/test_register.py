@@ -16,7 +16,7 @@ STREAM = SOURCE + "CREATE STREAM S OVER T KEY K;"
 VIEW = STREAM + "CREATE STREAMED VIEW V AS SELECT k, v FROM R(S) WHERE v > 1;"
 
 
-def test_a_source_and_the_defaults_it_was_given() -> None:
+def test_registered_source_has_the_default_clauses() -> None:
     catalog, (result,) = apply_all(SOURCE)
     source = catalog.find("t")
     assert isinstance(source, Source)

@@ -56,7 +56,7 @@ def test_which_dead_letters_are_replayed(rest: str, chosen: list[tuple[int, str 
         (" SET value = CAST(1 / (offset - 5) AS VARCHAR)", "SET at partition 0, offset 5: division by zero"),
     ],
 )
-def test_a_letter_without_a_value_is_named(rest: str, message: str) -> None:
+def test_computing_with_a_missing_dead_letter_value_is_reported(rest: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         replayed(rest)
 

@@ -77,7 +77,7 @@ def test_partition_and_offset_must_be_numbers(sql: str) -> None:
         parse(sql)
 
 
-def test_one_at_a_time_and_none_twice(catalog: Catalog) -> None:
+def test_records_are_skipped_one_at_a_time_and_only_once(catalog: Catalog) -> None:
     statement = parsed("SKIP RECORD OF t PARTITION 0 OFFSET 7")
     held = with_reading_suspended(statement, catalog)
     with pytest.raises(UserError, match="is being changed"):

@@ -55,7 +55,7 @@ def made(state: Manifest | None = None, id: str = checkpoint_id(1, 7), created: 
     )
 
 
-def test_a_checkpoint_of_these_logs_fits() -> None:
+def test_checkpoint_of_these_logs_is_usable() -> None:
     assert misfit(made(), LOGS, PUBLISHED, 2, NEEDS) is None
     later = Published({"o2": 60, "o3": 9}, {("o1", 0): DeadMark(90, 5)})
     assert misfit(made(), LOGS, later, 2, NEEDS) is None, (
@@ -81,7 +81,7 @@ def test_a_checkpoint_of_these_logs_fits() -> None:
         (LOGS, replace(PUBLISHED, dead={("o1", 0): DeadMark(39, 3)}), 2, "which dead letters of o1 are written"),
     ],
 )
-def test_a_checkpoint_of_other_logs_does_not(logs: Logs, published: Published, targets: int, why: str) -> None:
+def test_checkpoint_of_other_logs_is_a_misfit(logs: Logs, published: Published, targets: int, why: str) -> None:
     assert why in (misfit(made(), logs, published, targets, NEEDS) or "it fits")
 
 

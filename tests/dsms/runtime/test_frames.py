@@ -39,7 +39,7 @@ def test_large_frame_is_passed_by_name_and_outlives_its_file(name, tmp_path) -> 
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_frames_end_to_end_are_one(name, tmp_path) -> None:
+def test_concatenated_frames_are_unpacked_as_one(name, tmp_path) -> None:
     frame, rest = pl.DataFrame(FRAMES[name]), pl.DataFrame(FRAMES[name]).tail(3)
     for directory in (tmp_path, None):
         assert_frame_equal(unpack(pack(iter([frame, rest, rest]), directory)), pl.concat([frame, rest, rest]))

@@ -45,7 +45,7 @@ def test_promises(silent, ends, expected) -> None:
     assert due_alone(SourceActivity(SOURCE, AT, ends, silent)) == expected
 
 
-def test_never_and_nothing_seen() -> None:
+def test_no_heartbeat_for_idle_never_or_an_unread_source() -> None:
     ends, silent = {0: 7, 1: 3}, {0: FOREVER, 1: FOREVER}
     assert due_alone(SourceActivity(msgspec.structs.replace(SOURCE, idle_ms=None), AT, ends, silent)) == {}
     assert due_alone(SourceActivity(SOURCE, {0: Position(0)}, {0: 0}, {0: FOREVER})) == {}

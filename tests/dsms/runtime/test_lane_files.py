@@ -32,7 +32,7 @@ def again(lane: Lane) -> Lane:
     return received
 
 
-def test_a_lane_comes_as_it_is_and_small(tmp_path: Path) -> None:
+def test_lane_is_passed_unchanged_by_a_short_name(tmp_path: Path) -> None:
     files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
     received = again(files.filed(lane))
     assert (received.id, received.outputs, received.flow.keys) == (lane.id, lane.outputs, lane.flow.keys)

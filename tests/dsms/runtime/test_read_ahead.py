@@ -88,7 +88,7 @@ def test_a_batch_that_was_planned_ahead_holds_while_lanes_and_positions_are_the_
     assert not still_holds(planned, replace(now, positions=elsewhere))
 
 
-def test_a_batch_that_was_read_in_vain_is_read_again() -> None:
+def test_batch_whose_epoch_did_not_run_is_read_again() -> None:
     """Spark's offset document is at the end of the batch that was read, the positions are at its beginning."""
     _, planned = begun()
     (lane,) = planned.lanes

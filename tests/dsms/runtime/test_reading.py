@@ -45,7 +45,7 @@ def test_empty_and_missing_values_are_no_heartbeats() -> None:
 
 
 @pytest.mark.parametrize("form", ["JSON", "CSV", "DEBEZIUM"])
-def test_a_record_that_says_nothing_is_a_dead_letter(form: str) -> None:
+def test_record_without_a_value_is_a_dead_letter(form: str) -> None:
     """With CSV, the key has no format. If it were read as a line, it would delete another row."""
     source = _source(f"FORMAT {form}")
     key = b"7" if form == "CSV" else None

@@ -39,7 +39,7 @@ def test_process_above_its_memory_limit_ends(taker: str) -> None:
     assert f"but its limit is {LIMIT_MB:,} MiB ({VARIABLE})" in ended.stderr
 
 
-def test_less_than_the_limit_and_what_is_only_reserved_ends_nothing() -> None:
+def test_small_allocations_and_reserved_memory_do_not_end_the_process() -> None:
     ended = run("some = bytes(200 << 20), mmap.mmap(-1, 2 << 30); time.sleep(0.3)")
     assert (ended.returncode, ended.stderr) == (0, "")
 

@@ -185,7 +185,7 @@ def test_queues_in_front_count_as_served_when_the_next_is_chosen():
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
 
 
-def test_an_idle_owner_is_owed_nothing():
+def test_idle_owner_accumulates_no_credit():
     past = Past()
     working, away = (Ready((key,), UNIT, 0, 50, 0, owner=key) for key in "wa")
     for _ in range(10):

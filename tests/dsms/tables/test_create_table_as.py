@@ -29,7 +29,7 @@ def test_the_table_has_the_columns_and_the_rows(session: LocalSession) -> None:
     assert [(row["id"], row["A b"], str(row["twice"])) for row in rows] == [(1, "a", "3.00"), (2, None, "4.00")]
 
 
-def test_the_table_is_one_of_its_own(session: LocalSession) -> None:
+def test_created_table_is_independent_of_its_query(session: LocalSession) -> None:
     """Its statement is stored and shown without the query, and it does not get later rows of the tables that were
     read."""
     session.execute("CREATE TABLE C (PRIMARY KEY (id)) AS SELECT id, n FROM T WHERE n IS NOT NULL")

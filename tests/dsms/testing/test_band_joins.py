@@ -130,7 +130,7 @@ def test_intervals_are_searched_by_both_ends(condition) -> None:
 @pytest.mark.parametrize(
     "condition", ["S.id = D.id AND S.x < D.y", "S.k < D.k", "S.x <> D.y", "S.x < D.y OR S.k = D.k", "S.x + S.id < 7"]
 )
-def test_other_conditions_are_not(condition) -> None:
+def test_other_conditions_do_not_become_band_joins(condition) -> None:
     session = LocalSession()
     session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT S.id, D.id AS other FROM S, D WHERE {condition}")
     assert "BandJoin" not in session.explain("V")

@@ -100,7 +100,7 @@ def test_views_aliases_and_further_parts_of_a_query() -> None:
     assert "Final at e" in session.explain("V")
 
 
-def test_the_words_are_part_of_what_a_query_is() -> None:
+def test_emit_final_distinguishes_queries() -> None:
     session = LocalSession()
     session.execute(SOURCES)
     text = "SELECT STREAMED window_end, count(*) AS n FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 5) GROUP BY window_end"

@@ -126,7 +126,7 @@ def test_a_failing_statement_leaves_those_before_it_done(session) -> None:
     assert [row["name"] for row in session.execute("SHOW QUERIES")] == ["Q"]
 
 
-def test_a_promise_never_takes_back(session) -> None:
+def test_earlier_promise_has_no_effect(session) -> None:
     push(session, (1, 2, 7))
     session.advance(9)
     session.advance(3)
@@ -238,7 +238,7 @@ def test_columns_of_one_name_are_all_in_the_answer() -> None:
     assert session.execute("SELECT 1 AS a, 2 AS a") == [{"a": 1, "a_1": 2}]
 
 
-def test_a_session_has_no_alarms_and_says_what_it_does_not_keep(session) -> None:
+def test_local_session_has_no_alarms_audit_log_or_executors(session) -> None:
     assert session.execute("SHOW ALARMS") == []
     with pytest.raises(UserError, match="keeps no audit log"):
         session.execute("SHOW AUDIT")

@@ -47,7 +47,7 @@ def test_another_reader_reads_the_stream() -> None:
     assert table["list"].to_pylist() == [["a", None], None, [], ["b"]]
 
 
-def test_streams_lie_end_to_end() -> None:
+def test_concatenated_ipc_streams_are_read_separately() -> None:
     out, frames = pa.BufferOutputStream(), [VALUES["text"].to_frame(), VALUES["wide"].to_frame()]
     ends = [0]
     for frame in frames:

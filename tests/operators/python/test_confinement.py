@@ -262,7 +262,7 @@ def test_the_standard_library_can_be_imported_as_elsewhere() -> None:
     assert called(IMPORTS) == elsewhere.stdout.strip()
 
 
-def test_an_error_says_what_code_has() -> None:
+def test_error_states_what_user_code_may_not_use() -> None:
     with pytest.raises(UserError, match="PermissionError: .*(?s:.)*Python code has no network"):
         called("import socket\ndef f(n): return [str(socket.socket())]")
 

@@ -137,7 +137,7 @@ def test_a_sum_outside_its_type_is_a_fault_while_it_lasts() -> None:
         assert faults.select(FROM, ORDER).rows() == [(2, 2), (2, 2)]
 
 
-def test_no_row_and_no_column_to_spare() -> None:
+def test_empty_input_keeps_the_output_schema() -> None:
     call = WindowCall("c", "count", (), INT)
     (step,) = run_moves(Over((call,)), elements([]))
     assert step.delta.frame.schema["c"] == pl.Int64 and step.delta.frame.columns == ["k", "v", "c", *RESERVED]

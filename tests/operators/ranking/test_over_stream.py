@@ -88,7 +88,7 @@ def _counted(rows) -> Counter:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(STREAM, CALLS, st.sampled_from([(), ("k",)]), CUTS)
-def test_the_elements_are_those_of_over(rows, listed, partition, cuts) -> None:
+def test_elements_equal_those_of_over(rows, listed, partition, cuts) -> None:
     calls, delta = calls_of(listed, partition), timed(rows)
     bounded, whole = (
         Delta(output(run_moves(operator, delta, cuts))).consolidate().frame

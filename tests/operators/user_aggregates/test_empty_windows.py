@@ -68,14 +68,14 @@ def built_in(name: str) -> FoldCall:
 
 
 @pytest.mark.parametrize("name", ["sum", "count", "min", "max"])
-def test_the_built_in_ones_begin_again(name: str) -> None:
+def test_builtin_aggregates_begin_again_when_empty(name: str) -> None:
     assert begins_again(built_in(name))
 
 
 @pytest.mark.parametrize(
     ("text", "forgets"), [(COUNTED, False), (FIRST, False), (LEAVES, False), (OLDEST, True), (DISTINCT, True)]
 )
-def test_written_ones(text: str, forgets: bool) -> None:
+def test_which_user_aggregates_begin_again_when_empty(text: str, forgets: bool) -> None:
     assert begins_again(written(text)) == forgets
 
 

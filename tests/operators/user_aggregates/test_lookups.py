@@ -86,7 +86,7 @@ def test_several_rows_of_a_key(cut: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 60])
-def test_a_loop_looks_again(cut: int) -> None:
+def test_loop_evaluates_its_condition_again(cut: int) -> None:
     text = """
     IF NOT EXISTS (SELECT n FROM t WHERE a = x) {
       WHILE NOT EXISTS (SELECT n FROM t WHERE a = x) { INSERT INTO t VALUES (x, 3); }

@@ -325,7 +325,7 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_plan_that_is_refused_is_another_one(name: str) -> None:
+def test_refused_rewrite_would_change_the_results(name: str) -> None:
     before, wrong, events = WRONG[name]
     right = published(before, before, events, (2, 6))
     assert published(before, wrong, events, (2, 6)).changes != right.changes
