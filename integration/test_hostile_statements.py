@@ -171,7 +171,7 @@ def test_deeply_nested_schemas_are_refused(cluster: Cluster, depth: int) -> None
         assert "schema_" in answer.json()["message"]
 
 
-def test_subjects_of_the_systems_topics_are_reserved(cluster: Cluster) -> None:
+def test_subjects_of_system_topics_are_reserved(cluster: Cluster) -> None:
     for subject in (f"_dsms.{cluster.name}.progress-value", "dsms.hot-value", "dsms.tab-key", "__x-value"):
         url = f"{cluster.url}/subjects/{subject}/versions"
         answer = httpx.post(url, json={"schema": '"int"'}, timeout=60, trust_env=False)

@@ -85,7 +85,7 @@ def test_the_first_statements_were_run_and_have_results(trial: Release):
     await_totals(trial, {"ann": 7, "bob": 7})
 
 
-def test_an_upgrade_runs_them_again_and_changes_nothing(trial: Release):
+def test_upgrade_runs_the_first_statements_again_without_effect(trial: Release):
     trial.helm("upgrade", VALUES | {"executor": {**VALUES["executor"], "batchSeconds": 2}})
     publish(trial, [("ann", 1)])
     await_totals(trial, {"ann": 8, "bob": 7})

@@ -125,7 +125,7 @@ def test_a_turn_waits_for_no_statement(watched: Watched) -> None:
     assert watched.copied_version() == 1
 
 
-def test_a_replaced_coordinator_looks_after_nothing(watched: Watched) -> None:
+def test_replaced_coordinator_runs_no_duties(watched: Watched) -> None:
     watched.log.replaced = True
     watched.watcher.turn()
     assert watched.watcher.readiness() == {"leader": "a newer coordinator has taken over"}

@@ -89,7 +89,7 @@ def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -
         ("SHOW STREAMS", 2, 200),
     ],
 )
-def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, status: int) -> None:
+def test_only_repeatable_calls_are_run_again_after_a_crash(sql: str, now: int, status: int) -> None:
     """The first coordinator dies between the effect and the answer. The second one has the same store."""
     store = MemoryAnswerStore()
     with running() as (first, url):

@@ -59,7 +59,7 @@ def test_a_query_is_replaced_by_one_statement_after_the_other(cluster: Statement
     assert written[-1].endswith("v > 5") and any(select.endswith("v > 2") for select in written)
 
 
-def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
+def test_second_replacement_fails_if_the_first_does_not_end() -> None:
     cluster = StatementCluster(halt_s=0.05)
     before = cluster.store.catalog
     cluster.context.replacements.claim([cluster.query("q")])

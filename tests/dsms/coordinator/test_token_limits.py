@@ -108,7 +108,7 @@ def test_a_token_has_as_many_queries_as_it_may() -> None:
     cluster.execute("PAUSE QUERY a; DROP VIEW b; CREATE QUERY d AS SELECT k FROM R(S)", ann)
 
 
-def test_an_address_without_known_tokens_is_slowed_down_but_not_who_has_one() -> None:
+def test_calls_without_a_known_token_are_limited_by_address() -> None:
     calls = client(Limits(unknown_calls_per_second=5))
     answers = [calls.get("/v1/queries", headers=as_("dsms_wrong")) for _ in range(40)]
     statuses = [answer.status_code for answer in answers]

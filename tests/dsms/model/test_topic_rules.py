@@ -45,7 +45,7 @@ RESERVED = [
         "CREATE OR REPLACE VIEW n WITH (topic = '{}') AS SELECT k FROM R(S)",
     ],
 )
-def test_reserved_topics_are_no_sources_and_no_results(topic: str, statement: str, catalog: Catalog) -> None:
+def test_reserved_topics_cannot_be_sources_or_results(topic: str, statement: str, catalog: Catalog) -> None:
     said = refused(statement.format(topic), catalog)
     assert f'topic "{topic}"' in said and ("is reserved" in said or "already belongs to" in said)
 

@@ -102,7 +102,7 @@ def test_lanes_continue_with_added_partitions() -> None:
         assert {read.partitions for read in revision.lanes[lane].sources.values()} == {4}
 
 
-def test_a_lane_that_begins_reads_them_from_the_same_instant() -> None:
+def test_new_lane_reads_added_partitions_from_the_same_instant() -> None:
     after = grown(catalog())
     (progress, *_) = revised(plan_fragment(after, 1), Manifest(targets=1), ()).manifest.lanes.values()
     assert progress.positions == {

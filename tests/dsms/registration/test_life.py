@@ -268,7 +268,7 @@ def test_replacements_that_consumers_could_not_read_are_refused(select: str, rea
     st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]),
     st.sampled_from([None, 1, 3]),
 )
-def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> None:
+def test_start_equals_logs_without_the_earlier_records(steps, created, start, select, batch) -> None:
     """The expected changes are those over logs without the earlier records, which cannot make later ones late."""
     session = begin(LocalSession(2, batch), ["Same"])
     for at, step in enumerate([*steps, END]):

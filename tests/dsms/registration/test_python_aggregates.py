@@ -59,7 +59,7 @@ def shown(session: LocalSession, name: str) -> list[object]:
 
 @pytest.mark.parametrize("handler", ["Total", "Inverse"])
 @pytest.mark.parametrize("cut", [(1, None), (2, 1)], ids=str)
-def test_over_a_relation_that_changes(handler: str, cut: tuple[int, int | None]) -> None:
+def test_python_aggregate_over_a_changing_relation(handler: str, cut: tuple[int, int | None]) -> None:
     session = LocalSession(*cut)
     session.execute("REGISTER SOURCE T (k INT, g VARCHAR, x INT) FROM t; CREATE STREAM S OVER T KEY k;")
     (created,) = session.run(create(handler))

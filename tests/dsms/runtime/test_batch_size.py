@@ -28,7 +28,7 @@ def test_batch_size_never_falls_below_the_minimum() -> None:
     assert BatchSize(500, 400, 10**6, 1.0, 3.0).after(records=500, seconds=60).batch_records == 400
 
 
-def test_a_batch_that_was_not_full_says_nothing() -> None:
+def test_batch_that_was_not_full_does_not_change_the_size() -> None:
     pace = BatchSize(1_000, 1, 10**6, 1.0, 3.0)
     assert pace.after(records=10, seconds=0.1) == pace
 

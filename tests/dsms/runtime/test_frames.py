@@ -65,7 +65,7 @@ def test_a_task_that_is_tried_again_reads_the_same(tmp_path) -> None:
     assert_frame_equal(unpack(blob), unpack(blob))
 
 
-def test_small_frames_and_those_of_other_machines_go_along(tmp_path) -> None:
+def test_small_frames_and_frames_for_other_machines_are_sent_inline(tmp_path) -> None:
     small, large = pl.DataFrame({"a": [1]}), pl.DataFrame(FRAMES["bytes"])
     blobs = pack([small], tmp_path), pack([large], None)
     assert list(tmp_path.iterdir()) == []

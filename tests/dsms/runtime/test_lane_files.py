@@ -62,7 +62,7 @@ def test_lane_that_no_longer_runs_is_dropped_when_another_is_read(tmp_path: Path
     assert filed() is None
 
 
-def test_without_a_directory_lanes_go_along() -> None:
+def test_lanes_are_sent_inline_without_a_directory() -> None:
     (lane, _) = lanes()
     files = LaneFiles(None)
     assert files.filed(lane) is lane

@@ -75,7 +75,7 @@ def test_queued_elements_are_kept_for_the_remaining_queries() -> None:
     assert after.names() < before.names()
 
 
-def test_lanes_with_queues_do_not_merge() -> None:
+def test_lanes_with_queued_elements_do_not_merge() -> None:
     first = revised(plan(), Manifest(targets=1), ())
     both = revised(plan(SQL + BOTH), read(first, 7), (), first)
     caught_up = read(both, 7)

@@ -54,7 +54,7 @@ def test_client_that_disconnects_early_does_not_disturb_others(server: PlanServe
     assert ask(server.address, "same", 1) == (1,)
 
 
-def test_after_the_end_nothing_is_answered_and_nothing_is_left(server: PlanServer, tmp_path: Path) -> None:
+def test_closed_server_answers_nothing_and_leaves_no_file(server: PlanServer, tmp_path: Path) -> None:
     server.close()
     deadline = time.monotonic() + 10
     with pytest.raises((ConnectionError, EOFError, FileNotFoundError)):

@@ -69,7 +69,7 @@ def test_a_row_with_bytes_can_be_in_fault() -> None:
     ]
 
 
-def test_a_row_of_which_no_column_is_read_can_be_in_fault() -> None:
+def test_row_without_read_columns_can_be_in_fault() -> None:
     session = LocalSession()
     session.execute("REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL")
     session.execute("CREATE STREAMED VIEW V AS SELECT COUNT(*) AS n FROM S WHERE 1 / 0 = 1")

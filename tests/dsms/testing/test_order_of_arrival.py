@@ -38,7 +38,7 @@ def session(view: str, own: str = "") -> LocalSession:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_an_equal_row_that_comes_is_not_the_one_that_leaves(window: str, call: str) -> None:
+def test_entering_row_is_distinguished_from_an_equal_leaving_row(window: str, call: str) -> None:
     run = session(f"SELECT room, {call} AS l FROM {window} GROUP BY room", OWN)
     for t, at in ((20, 0), (21, 10), (20, 11)):
         run.push("readings", [{"room": "a", "t": t, "ts": at}])

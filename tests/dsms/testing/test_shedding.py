@@ -225,7 +225,7 @@ def test_error_depends_on_the_rows_that_may_be_shed() -> None:
     assert observed.spread(window=None) == pytest.approx(2.33**2 * 90 * (mean - 1) ** 2 / 1090**2)
 
 
-def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
+def test_repair_reads_shed_records_and_corrects_published_results() -> None:
     """A quarter of the records is kept from the start. The key z is only in the first half of the log."""
     log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
     messages = [message(at, record) for at, record in enumerate(log)]
@@ -249,7 +249,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     assert estimates == exact
 
 
-def test_only_what_may_be_shed_is_repaired() -> None:
+def test_only_queries_that_may_shed_can_be_repaired() -> None:
     catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     with pytest.raises(UserError, match='"Exact" has nothing to repair'):
         apply_all("REPAIR QUERY Exact", catalog)

@@ -151,7 +151,7 @@ def test_intervals_intersect_weights_multiply_and_the_newer_gives_the_order() ->
         assert sorted(rows) == [(1, 4, 6, 6, 1), (2, 2, 8, -2, 5)]
 
 
-def test_at_one_instant_the_greater_order_counts() -> None:
+def test_joined_row_has_the_greater_order_of_one_instant() -> None:
     left, right = (
         delta_of([(("a", 1, 0.0), 2, 8, 1)], LEFT_SCHEMA, [5]),
         delta_of([((1, "a"), 2, 9, 1)], RIGHT_SCHEMA, [7]),

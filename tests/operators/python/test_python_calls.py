@@ -149,7 +149,7 @@ def test_unmet_requirement_is_reported() -> None:
         called(function(source, requirements=("pyarrow<1",)), 1)
 
 
-def test_its_process_ends_when_it_is_closed() -> None:
+def test_function_process_ends_when_its_sandbox_is_closed() -> None:
     made = function("import os\ndef f(n, s): return [os.getpid()] * len(n)")
     (child,) = call_function(made, rows(1), 1).to_list()
     assert Path(f"/proc/{child}").exists()

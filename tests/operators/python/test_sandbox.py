@@ -51,7 +51,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("answer", FORGED)
-def test_an_answer_that_is_not_one_is_an_error_of_the_function(answer: str) -> None:
+def test_invalid_answer_is_an_error_of_the_function(answer: str) -> None:
     with pytest.raises(UserError, match=FORGED[answer]):
         called(SAY.format(call=f"say({answer})", load=""))
 

@@ -179,7 +179,7 @@ def test_pair_that_never_existed_causes_no_fault() -> None:
         assert all(step.faults is None for step in steps)
 
 
-def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pair_limit_applies_to_each_instant_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     """One edge for each instant: no instant has more than a few pairs, in one step or in several."""
     at_most(3, monkeypatch)
     history = [(0, 0, at, 1) for at in range(END)]
@@ -190,7 +190,7 @@ def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.Monk
 
 
 @given(HISTORY, STOPS)
-def test_pairs_in_parts_are_the_same_pairs(history, stops) -> None:
+def test_pairs_formed_in_parts_equal_all_pairs(history, stops) -> None:
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("operators.recursion.joining.MOST_PAIRS", 2)

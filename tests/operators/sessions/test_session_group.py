@@ -84,7 +84,7 @@ def faults(all_steps: list[list[Step]]) -> list[tuple]:
     [("a", 0, 6, 0, None, 1), ("a", 1, 6, 1, 2, 1), ("a", 2, 6, 2, None, 1)], (1, (), (WINDOW_START,)), False, [2], 0
 )
 @example([("a", at, 1, 0, 3 if at == 2 else None, 1) for at in (0, 2, 4)], (4, ("k",), (WINDOW_END,)), False, [2], 0)
-def test_the_log_of_the_two_operators(rows, shape, append_only, cuts, seed) -> None:
+def test_session_group_log_equals_the_two_operators(rows, shape, append_only, cuts, seed) -> None:
     gap, partition, bounds = shape
     delta = history(rows, append_only=append_only)
     session, keys = Session("v", gap, partition), (*partition, *bounds)

@@ -34,7 +34,7 @@ def test_a_table_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         table.insert([3])
 
 
-def test_a_key_of_one_row_becomes_one_of_several_and_back() -> None:
+def test_index_of_a_key_with_one_then_several_then_one_row() -> None:
     table = Rows([(0,)], [(0, ["a", 1])])
     alone = table.find[0](("a",))
     table.insert(["a", 2])

@@ -20,7 +20,7 @@ ROWS = changes(st.tuples(st.one_of(st.none(), st.integers(0, END + 3)), st.integ
 
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS, st.integers(0, 1))
-def test_rows_from_their_bound_on(rows, cuts, after) -> None:
+def test_rows_are_visible_from_their_bound_on(rows, cuts, after) -> None:
     def expected(at: int) -> Counter:
         return relation([element for element in rows if element[0][0] is not None and element[0][0] + after <= at], at)
 

@@ -134,7 +134,7 @@ def test_without_a_budget_the_answer_is_that_over_everything(some_bids, auctions
 
 
 @pytest.mark.parametrize("preference", PREFERENCES)
-def test_a_part_is_seen_within_the_budget(many, preference) -> None:
+def test_select_reads_the_part_that_fits_the_budget(many, preference) -> None:
     """Each reading of the clock takes a second: a part takes one second, and the next part is expected to take two."""
     sizes = []
     for budget in (1, 5, 9, 1_000):

@@ -88,7 +88,7 @@ def test_equal_changes_of_the_optimised_plan(name: str, at: int, history, cut) -
 
 
 @pytest.mark.parametrize(("name", "at"), EACH)
-def test_a_fixpoint(name: str, at: int) -> None:
+def test_optimizing_an_optimized_plan_changes_nothing(name: str, at: int) -> None:
     optimized = rewritten(CASES[name][at])
     assert fingerprint(rewritten(optimized.node).node) == fingerprint(optimized.node)
     assert fingerprint(rewritten(CASES[name][at])) == fingerprint(optimized)
