@@ -1,8 +1,8 @@
 """A reader that runs heavy SELECTs while results are computed: `python -m benchmarks.heavy_selects`.
 
-A query filters bids that come at a steady rate, and other clients call the API ten times a second. Turns alternate, a
-minute in all with and without a reader that runs heavy SELECTs, four at a time: endless recursion, cross joins, large
-sorts and texts, and reads of the growing result itself. The benchmark measures, with and without the reader in one run,
+A query filters bids that come at a steady rate, and other clients call the API ten times a second. Turns with and
+without a reader alternate, a minute of each in all. The reader runs heavy SELECTs, four at a time: endless recursion,
+cross joins, large sorts and texts, and reads of the growing result itself. The benchmark measures, with and without it,
 the latency of API calls and of results, from the creation of a record until a read-committed consumer has its result.
 Writes `benchmarks/out/heavy_selects.json`.
 """

@@ -15,7 +15,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def executable() -> str | None:
-    """The path of an installed browser; None if there is none, except possibly Playwright's own."""
+    """The path of a browser installed on this machine, or None. Playwright's own browser is not considered."""
     return os.environ.get("DSMS_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 

@@ -170,7 +170,7 @@ def answered(client: httpx.Client, drawn: st.SearchStrategy[dict[str, Any]], cou
         ("/records", {(200, JSON), (400, JSON), (404, JSON)}),
     ],
 )
-def test_results_are_reached(
+def test_fuzzed_calls_reach_successful_results(
     client: httpx.Client, document: dict[str, Any], ending: str, statuses: set[tuple[int, str]]
 ) -> None:
     client.post("/v1/sources/src/records", json={"k": "a", "v": 2})

@@ -23,7 +23,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
         yield cluster
 
 
-def test_who_did_what_is_shown_to_administrators(cluster: Cluster) -> None:
+def test_audit_log_is_shown_to_administrators_only(cluster: Cluster) -> None:
     cluster.sql("CREATE TABLE audited (k INT PRIMARY KEY); INSERT INTO audited VALUES (1)", ANN)
     with pytest.raises(Refused):
         cluster.sql("DROP TABLE nothing_here", ANN)

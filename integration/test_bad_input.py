@@ -98,7 +98,7 @@ def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
         cluster.sql(f"REPLAY DEAD LETTERS OF {unique}V")
 
 
-def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, unique: str):
+def test_replayed_records_equal_the_refused_records(cluster: Cluster, unique: str):
     """A deletion stays a deletion, and a record without an instant keeps its timestamp. The dead letters of an earlier
     source of the same name are not replayed."""
     register = f"""
@@ -144,7 +144,7 @@ def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, uniqu
 
 
 @pytest.mark.parametrize("key", ["k", "NULL"])
-def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
+def test_poisoned_query_stops_and_others_continue(cluster: Cluster, unique: str, key: str):
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR, v BIGINT) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY {key};
@@ -164,7 +164,7 @@ def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
     cluster.sql("DROP VIEW Poisoned")
 
 
-def test_a_row_too_large_for_kafka_stops_its_query_alone(cluster: Cluster, unique: str):
+def test_row_too_large_for_kafka_stops_only_its_query(cluster: Cluster, unique: str):
     """The record size limit that the topic had before it became a result topic has no effect."""
     create_topic(cluster.kafka, f"dsms.{unique}Fits", config={"max.message.bytes": "1000"})
     large = ", ".join(f"p AS p{number}" for number in range(67))  # each value fits, all of them together do not
@@ -197,7 +197,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_one_clear_error(cluster: Cluster, unique: str, case: str):
+def test_refused_statement_has_one_clear_error(cluster: Cluster, unique: str, case: str):
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (a INT) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY a

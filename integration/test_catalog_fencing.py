@@ -35,7 +35,7 @@ def names(log: CatalogLog) -> set[str]:
     return set(log.read()[0].objects)
 
 
-def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, unique: str):
+def test_older_coordinator_that_believes_it_leads_is_fenced(settings: KafkaSettings, unique: str):
     older = CatalogLog(settings, unique, Alarms())
     older.write(Catalog(), catalog("a"))
     newer = CatalogLog(settings, unique, Alarms())
@@ -46,7 +46,7 @@ def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, uni
     assert names(newer) == {"a", "new"}
 
 
-def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, unique: str):
+def test_older_coordinator_with_a_write_in_doubt_does_not_fence_the_newer_one(settings: KafkaSettings, unique: str):
     """Otherwise it would create a new producer, which would fence the newer coordinator."""
     older = CatalogLog(settings, unique, Alarms())
     older.in_doubt = True
@@ -60,7 +60,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
     assert names(newer) == {"new"}
 
 
-def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, unique: str):
+def test_newer_coordinator_continues_after_an_older_one_fenced_it(settings: KafkaSettings, unique: str):
     """The older one creates its producer after the newer one has read the log and before it writes its term."""
     newer = CatalogLog(settings, unique, Alarms())
     EpochWriter(settings, transactional_id(unique, "catalog"))
@@ -73,7 +73,7 @@ def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, u
     assert names(newer) == {"a"}
 
 
-def test_terms_outlive_what_is_compacted_and_restarts(settings: KafkaSettings, unique: str):
+def test_terms_survive_compaction_and_restarts(settings: KafkaSettings, unique: str):
     for number in range(1, 4):
         log = CatalogLog(settings, unique, Alarms())
         log.write(catalog(*"abc"[: number - 1]), catalog(*"abc"[:number]))

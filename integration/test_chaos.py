@@ -33,7 +33,7 @@ def test_a_minute_of_chaos(tmp_path: Path):
     assert figures.dead_letters > 10
 
 
-def test_every_kind_of_disturbance_and_statement_is_met():
+def test_schedule_has_every_kind_of_disturbance_and_statement():
     plan = timeline(1, 1800)
     assert {(what.kind, what.target) for what in plan} >= {(what.kind, what.target) for what in timeline(2, 1800)}
     assert timeline(1, 1800) == plan
@@ -75,7 +75,7 @@ def test_a_right_log_is_right():
         [RIGHT[0], *changed(("u", "a", 50, 15)), *RIGHT[1:]], [RIGHT[0]._replace(ts=12), *RIGHT[1:]],
     ],
 )  # fmt: skip
-def test_a_wrong_log_is_found(log: list[Change]):
+def test_wrong_logs_are_detected(log: list[Change]):
     assert problems(log)
 
 
@@ -85,7 +85,7 @@ def test_logs_that_differ_in_one_record_are_found():
     assert list(verdict.same_log(RIGHT, [*RIGHT[:-1], RIGHT[-1]._replace(ts=31)]))
 
 
-def test_dead_letters_that_are_missing_or_there_twice_are_found():
+def test_missing_and_repeated_dead_letters_are_found():
     letter = Letter(b"", (("dsms-error", "late"), ("dsms-offset", "3"), ("dsms-partition", "0")))
     assert not list(verdict.wrong_letters([letter], {(0, 3)}))
     assert list(verdict.wrong_letters([letter, letter], {(0, 3)}))
@@ -117,7 +117,7 @@ def frame(number: int) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def test_a_link_delivers_late_and_twice_and_loses_nothing():
+def test_link_delivers_requests_late_and_twice_without_loss():
     seen: list[int] = []
 
     def serve() -> None:

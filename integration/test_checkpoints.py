@@ -93,7 +93,7 @@ def cut(kafka: str, topic: str, checkpoint: Checkpoint) -> None:
         future.result(30)
 
 
-def test_results_go_on_from_a_checkpoint_when_redis_and_the_source_have_lost_everything(
+def test_results_continue_from_a_checkpoint_after_redis_and_the_source_lost_everything(
     kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome, place: tuple[str, dict[str, str]]
 ) -> None:
     """The executor dies between its commits in Kafka and in Redis, so that the checkpoint is older than the results."""
@@ -149,7 +149,7 @@ def test_runs_are_copied_once_and_old_checkpoints_go(kafka: str, redis_url: str,
         assert set(kept[0].runs) & set(kept[1].runs), "some runs stay as they are"
 
 
-def test_a_store_that_is_away_stops_neither_the_queries_nor_the_state(
+def test_unavailable_checkpoint_store_stops_no_query(
     kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome
 ) -> None:
     store, away = tmp_path / "store", tmp_path / "away"
@@ -181,7 +181,7 @@ def reported(cluster: Cluster) -> dict:
     return cluster.get("status")["executors"]["executor-1"]["checkpoints"]["0"]
 
 
-def test_a_damaged_checkpoint_is_passed_over(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome) -> None:
+def test_damaged_checkpoint_is_skipped(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome) -> None:
     store = tmp_path / "store"
     store.mkdir()
     with running(kafka, redis_url, tmp_path) as cluster:

@@ -61,7 +61,7 @@ def commit(owner: Committer, epoch: int) -> None:
     owner.commit(done, {}, Published({}, {}))
 
 
-def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+def test_outdated_lease_does_not_fence_the_newer_owner(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
     """The executor read the lease and was frozen before it began. Meanwhile another executor claimed the fragment."""
     newer = owner(8, 100)
     with pytest.raises(Fenced):
@@ -71,7 +71,7 @@ def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Calla
     assert dead_upto() == b"[1,1]"
 
 
-def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+def test_newer_of_two_owners_with_the_same_lease_wins(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
     """The newer one wins even if its clock is behind. The older one learns that it was replaced."""
     older, newer = owner(7, 200), owner(7, 100)
     commit(newer, 1)
@@ -82,7 +82,7 @@ def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callab
     assert dead_upto() == b"[1,1]"
 
 
-def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+def test_owner_with_a_newer_lease_takes_over(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
     older = owner(7, 200)
     commit(older, 1)
     newer = owner(8, 100)

@@ -117,7 +117,7 @@ def test_unknown_topic_and_topic_that_exists(dsms, topic, unique, tmp_path):
     assert (code, err.strip()) == (0, f'1 record sent to "{name}"')
 
 
-def test_topics_of_the_system_take_records_by_force_alone(dsms, kafka, unique, tmp_path):
+def test_system_topics_accept_records_only_with_force(dsms, kafka, unique, tmp_path):
     """In a cluster without tokens, every user is an administrator."""
     name, file = f"_dsms.{unique}.progress", written(tmp_path, '{"a":1}')
     code, _, err = dsms("publish", name, file, "--create")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 PREFIX = "copy."
 
 
-def test_a_copy_goes_on_from_the_checkpoint(
+def test_copied_cluster_continues_from_the_checkpoint(
     kafka: str, redis_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "store").mkdir()

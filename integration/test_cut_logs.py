@@ -87,7 +87,7 @@ def await_failed(cluster: Cluster, name: str) -> str:
     return state(cluster, name)
 
 
-def test_lost_state_over_a_cut_source_is_a_clear_stop_and_others_go_on(cluster: Cluster) -> None:
+def test_query_without_state_and_source_records_stops_and_others_continue(cluster: Cluster) -> None:
     lost, whole = register(cluster, "lost"), register(cluster, "whole")
     for topic in (lost, whole):
         feed(cluster.kafka, topic, range(1, 6))
@@ -127,7 +127,7 @@ def check_new_queries(cluster: Cluster, topic: str) -> None:
     assert totals(cluster, "rest") == sums(range(4, 11))
 
 
-def test_a_query_that_lags_behind_a_deletion_stops_and_never_skips(cluster: Cluster) -> None:
+def test_query_stops_when_unread_records_were_deleted(cluster: Cluster) -> None:
     topic = register(cluster, "slow")
     feed(cluster.kafka, topic, range(1, 4))
     cluster.await_frontier(f"{cluster.name}-slow-sum", 4)

@@ -123,7 +123,7 @@ CREATE AGGREGATE endless(x INT): INT {
 """
 
 
-def test_a_body_that_never_ends_stops_its_own_query_alone(kafka: str, redis_url: str, tmp_path: Path):
+def test_endless_aggregate_body_stops_only_its_query(kafka: str, redis_url: str, tmp_path: Path):
     with running(kafka, redis_url, tmp_path) as cluster:
         p = cluster.name
         cluster.sql(f"CREATE STREAM {p}S (x INT, at BIGINT) ORDER BY at SOURCE '{p}s' PARTITIONS 1 IDLE NEVER")

@@ -82,7 +82,7 @@ def refusal(cluster: Cluster, sql: str) -> tuple[int, str, str]:
         "UPDATE numbers SET n = n + getvariable('x')",
     ],
 )
-def test_what_is_not_of_the_language_is_refused(cluster: Cluster, sql: str) -> None:
+def test_constructs_outside_the_language_are_refused(cluster: Cluster, sql: str) -> None:
     assert refusal(cluster, sql)[:2] == (400, "sql")
 
 
@@ -141,7 +141,7 @@ def test_a_statement_that_writes_is_bounded_and_does_nothing(cluster: Cluster) -
     assert answered(cluster, "SELECT count(*), max(length(t)) FROM texts") == [[900, 1000]]
 
 
-def test_what_may_be_read_is_bounded(cluster: Cluster) -> None:
+def test_size_of_read_relations_is_limited(cluster: Cluster) -> None:
     cluster.sql("CREATE TABLE large (n INT PRIMARY KEY, t VARCHAR)")
     for start in (0, 700):
         cluster.sql(f"INSERT INTO large SELECT n, repeat('x', 1000) FROM numbers WHERE n < 700 AND n + {start} >= 0")
@@ -154,7 +154,7 @@ def test_what_may_be_read_is_bounded(cluster: Cluster) -> None:
     assert cluster.get("queries/texts/relation?limit=2")["total"] == 900
 
 
-def test_more_at_once_than_may_run_and_wait_are_told_to_come_again(cluster: Cluster) -> None:
+def test_selects_above_the_limit_are_refused_as_busy(cluster: Cluster) -> None:
     with ThreadPoolExecutor(8) as threads:
         every = [threads.submit(httpx.post, f"{cluster.url}/v1/statements", **asked(ENDLESS)) for _ in range(8)]
         statuses = sorted(each.result().status_code for each in every)
@@ -170,7 +170,7 @@ def asked(sql: str) -> dict[str, object]:
     return {"json": {"sql": sql}, "timeout": 60, "trust_env": False}
 
 
-def test_it_ends_when_its_client_goes_away(cluster: Cluster) -> None:
+def test_select_ends_when_its_client_disconnects(cluster: Cluster) -> None:
     assert answered(cluster, "SELECT 1") == [[1]]
     before = workers(cluster)
     with pytest.raises(httpx.ReadTimeout):

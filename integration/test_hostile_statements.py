@@ -104,7 +104,7 @@ def refusal(cluster: Cluster, sql: str) -> dict[str, Any]:
     ],
     ids=lambda value: value if len(value) < 40 else f"{value[:20]}…{len(value)}",
 )
-def test_what_would_overflow_or_never_end_is_refused(cluster: Cluster, unchanged: None, sql: str, limit: str) -> None:
+def test_statements_above_a_limit_are_refused(cluster: Cluster, unchanged: None, sql: str, limit: str) -> None:
     assert f'the limit "{limit}" is set by DSMS_LIMITS' in refusal(cluster, sql)["hint"]
 
 
@@ -130,7 +130,9 @@ def test_views_that_double_each_other_are_refused(cluster: Cluster) -> None:
         "CREATE QUERY bad WITH (topic = '{}') AS SELECT k, v FROM R(st)",
     ],
 )
-def test_topics_of_the_system_and_of_others_are_reserved(cluster: Cluster, unchanged: None, statement: str) -> None:
+def test_topics_of_the_system_and_of_other_clusters_are_reserved(
+    cluster: Cluster, unchanged: None, statement: str
+) -> None:
     own = [f"_dsms.{cluster.name}.{purpose}" for purpose in ("catalog", "progress", "heartbeats", "shed")]
     others = ["_dsms.other.progress", "__transaction_state", "__consumer_offsets"]
     for topic in (*own, *others, "dsms.src.dead-letters", "dsms.hot", "dsms.tab"):
@@ -169,7 +171,7 @@ def test_deeply_nested_schemas_are_refused(cluster: Cluster, depth: int) -> None
         assert "schema_" in answer.json()["message"]
 
 
-def test_subjects_of_the_systems_topics_are_reserved(cluster: Cluster) -> None:
+def test_subjects_of_system_topics_are_reserved(cluster: Cluster) -> None:
     for subject in (f"_dsms.{cluster.name}.progress-value", "dsms.hot-value", "dsms.tab-key", "__x-value"):
         url = f"{cluster.url}/subjects/{subject}/versions"
         answer = httpx.post(url, json={"schema": '"int"'}, timeout=60, trust_env=False)
@@ -209,7 +211,7 @@ def test_deeply_nested_documents_are_refused(cluster: Cluster, unchanged: None, 
         assert 400 <= answer.status_code < 500, (path, answer.status_code, answer.text)
 
 
-def test_a_database_file_that_is_not_there_is_not_made(cluster: Cluster, tmp_path: Path) -> None:
+def test_missing_database_file_is_not_created(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "missing.db"
     said = refusal(cluster, f"LOAD TABLE tab FROM DATABASE 'sqlite:///{file}' QUERY 'SELECT 1 AS k'")
     assert "there is no sqlite database" in said["message"]

@@ -55,7 +55,7 @@ def state(cluster: Cluster, query: str) -> str:
 
 
 @pytest.mark.parametrize("view", HOSTILE)
-def test_a_hostile_view_fails_and_the_honest_one_follows(cluster: Cluster, unique: str, view: str) -> None:
+def test_hostile_view_fails_and_honest_view_continues(cluster: Cluster, unique: str, view: str) -> None:
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR, v INT) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY k;

@@ -86,7 +86,7 @@ def test_every_file_of_the_packages_is_installed(built: Path):
 
 
 @pytest.mark.kube
-def test_the_versions_are_the_pinned_ones_and_tools_of_developers_are_not_there(built: Path):
+def test_image_has_pinned_versions_and_no_developer_tools(built: Path):
     done = subprocess.run([built / VENV / "bin" / "pip", "freeze"], capture_output=True, text=True, check=True)
     installed = {_name(line): line.partition("==")[2] for line in done.stdout.splitlines() if "==" in line}
     lock = [line.partition(";")[0].strip() for line in (ROOT / "requirements.lock").read_text().splitlines()]

@@ -61,7 +61,7 @@ def doubts(cluster: Cluster) -> int:
 
 
 @pytest.mark.parametrize("native", ["", "off"], ids=["columns", "messages"])
-def test_an_executor_whose_commits_come_late(late: Late, native: str) -> None:
+def test_executor_with_late_commits_publishes_each_change_once(late: Late, native: str) -> None:
     cluster, proxy, writer = late.cluster, late.proxy, transactional_id(late.cluster.name, "0")
     environment = {"DSMS_NATIVE_LIBRARY": native} if native else {}
     executor = cluster.start_executor(environment=environment)

@@ -74,7 +74,7 @@ def test_a_later_query_reads_from_the_beginning(cluster: Cluster, unique: str):
     assert_has(cluster, late, 1, 2, 3, 4)
 
 
-def test_what_a_stream_begins_with_is_gone_once_it_runs(cluster: Cluster, unique: str):
+def test_startup_processes_of_a_stream_end_once_it_runs(cluster: Cluster, unique: str):
     streams(cluster, unique)
     topic = view(cluster, unique, "V")
     feed(cluster, unique, 1)

@@ -131,7 +131,7 @@ def test_up_is_idempotent_and_down_ends_everything(local: LocalState):
     assert not down(local.data_dir, report=said.append)
 
 
-def test_data_is_kept_between_two_runs(settings: LocalSettings, unique: str):
+def test_data_survives_a_restart_of_the_services(settings: LocalSettings, unique: str):
     first = up(settings, report=lambda _: None)
     create_topic(first.kafka, unique)
     produce(first.kafka, unique, [b"kept"])
@@ -200,7 +200,7 @@ def test_ending_the_command_while_it_starts_leaves_no_orphan(tmp_path: Path, cal
     assert wait_until(lambda: status(tmp_path) is None, 30)
 
 
-def test_a_taken_port_is_a_clear_error(settings: LocalSettings, redis_url: str):
+def test_port_in_use_is_reported(settings: LocalSettings, redis_url: str):
     port = int(redis_url.rsplit(":")[-1].split("/")[0])
     taken = LocalSettings(data_dir=settings.data_dir, kafka_port=0, redis_port=port, http_port=0, services_only=True)
     with pytest.raises(
@@ -219,7 +219,9 @@ def test_a_failed_start_ends_what_was_started(settings: LocalSettings):
     assert wait_until(lambda: kafka_started(settings.data_dir) is None, 30)
 
 
-def test_a_filled_cache_needs_no_network(settings: LocalSettings, kafka: str, monkeypatch: pytest.MonkeyPatch):
+def test_start_with_a_filled_cache_needs_no_network(
+    settings: LocalSettings, kafka: str, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.setenv("DSMS_MAVEN_MIRROR", "http://127.0.0.1:1")
@@ -229,7 +231,7 @@ def test_a_filled_cache_needs_no_network(settings: LocalSettings, kafka: str, mo
 
 
 @pytest.mark.skipif(not can_mount(), reason="a disk that can be filled is a tmpfs, and mounting one needs root")
-def test_a_full_disk_stops_the_services_with_a_message_until_there_is_room(tmp_path: Path, unique: str, capsys):
+def test_full_disk_stops_the_services_until_space_is_free(tmp_path: Path, unique: str, capsys):
     with mounted(tmp_path / "disk", 600) as disk:
         data_dir = disk.directory / "data"
         given = LocalSettings(

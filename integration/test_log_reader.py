@@ -71,7 +71,7 @@ def test_ranges_of_a_log_that_grows(reader: LogReader, kafka: str, topic: Callab
     assert read(reader, name, 9, 9) == []
 
 
-def test_what_is_not_committed_is_not_read(
+def test_uncommitted_records_are_not_read(
     reader: LogReader, kafka: str, topic: Callable[..., str], unique: str
 ) -> None:
     name, producer = topic(), KafkaSettings(kafka).producer(transactional_id=unique)
@@ -109,7 +109,7 @@ def test_records_that_are_gone(reader: LogReader, kafka: str, topic: Callable[..
     assert read(reader, name, 50, 60) == expected(range(50, 60), 50)
 
 
-def test_a_topic_that_is_gone_is_told_sooner_than_by_messages(kafka: str) -> None:
+def test_missing_topic_is_reported_sooner_than_by_messages(kafka: str) -> None:
     settings = KafkaSettings(kafka)
     if not readable(settings):
         pytest.skip("the native part is not built: there is no C compiler")

@@ -160,14 +160,14 @@ def test_the_command_line_says_what_is_wrong(secured: Secured) -> None:
     assert gone.returncode == 1 and '"/nowhere"' in gone.stderr, gone
 
 
-def test_probes_need_no_certificate_and_reach_nothing_else(secured: Secured) -> None:
+def test_probe_port_needs_no_certificate_and_serves_only_probes(secured: Secured) -> None:
     place = f"http://127.0.0.1:{secured.environment['DSMS_PROBE_PORT']}"
     asked = {path: httpx.get(f"{place}{path}", trust_env=False) for path in ("/healthz", "/readyz", "/v1/status", "/")}
     assert [asked[path].status_code for path in ("/healthz", "/readyz", "/v1/status", "/")] == [200, 200, 404, 404]
     assert httpx.post(f"{place}/v1/statements", json={"sql": "SHOW VIEWS"}, trust_env=False).status_code == 404
 
 
-def test_kafka_and_redis_refuse_others(secured: Secured) -> None:
+def test_kafka_and_redis_refuse_clients_without_the_right_certificate(secured: Secured) -> None:
     base = {
         "bootstrap.servers": secured.cluster.kafka,
         "security.protocol": "ssl",

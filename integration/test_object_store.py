@@ -41,7 +41,7 @@ def test_objects_are_written_listed_copied_and_removed(server: dict[str, str]) -
 
 
 @pytest.mark.parametrize("size", [10, len(LARGE)])
-def test_an_object_that_was_not_finished_is_not_there(server: dict[str, str], size: int) -> None:
+def test_unfinished_object_does_not_exist(server: dict[str, str], size: int) -> None:
     def broken() -> Iterator[bytes]:
         yield LARGE[:size]
         raise ExternalError("redis went away")
@@ -52,7 +52,7 @@ def test_an_object_that_was_not_finished_is_not_there(server: dict[str, str], si
     assert objects.names("") == {}
 
 
-def test_a_missing_object_will_not_come_back_but_a_missing_bucket_may(server: dict[str, str]) -> None:
+def test_missing_object_is_permanent_and_missing_bucket_retryable(server: dict[str, str]) -> None:
     with pytest.raises(ExternalError, match="it does not exist") as caught:
         list(ObjectStore(f"s3://{BUCKET}").read("never"))
     assert not caught.value.retryable
@@ -69,7 +69,7 @@ def test_a_server_that_does_not_answer_is_waited_for(server: dict[str, str], mon
     assert server["AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
 
 
-def test_who_is_not_let_in_is_told_without_the_secret(
+def test_refused_credentials_are_reported_without_the_secret(
     server: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

@@ -83,7 +83,7 @@ def test_changes_are_copied_as_they_are_committed(kafka: str, opened: Open) -> N
             list(lines)
 
 
-def test_what_has_been_is_copied_and_errors_are_those_of_statements(opened: Open) -> None:
+def test_past_changes_can_be_copied_and_errors_are_reported_as_for_statements(opened: Open) -> None:
     with opened.connect() as connection:
         with connection.cursor().copy("COPY (SUBSCRIBE revenue WITH (FOLLOW = false)) TO STDOUT") as copied:
             assert len(list(copied.rows())) >= 2
@@ -119,7 +119,7 @@ def psql(opened: Open, *commands: str, password: str = "") -> subprocess.Complet
     )
 
 
-def test_psql_runs_statements_and_describes_what_there_is(opened: Open) -> None:
+def test_psql_runs_statements_and_describes_objects(opened: Open) -> None:
     done = psql(
         opened, "SELECT customer, n FROM revenue ORDER BY 1", r"\d revenue", r"\d", "SELECT nothing FROM revenue"
     )

@@ -166,7 +166,7 @@ def relation(log: list[Change], at: int) -> Counter:
     return Counter(value for value in last.values() if value is not None)
 
 
-def test_what_cannot_be_replaced_goes_on_as_it_was(cluster: Cluster, unique: str) -> None:
+def test_query_continues_after_a_refused_replacement(cluster: Cluster, unique: str) -> None:
     topic = f"{unique}.in"
     create_topic(cluster.kafka, topic, partitions=PARTITIONS)
     register(cluster, topic, unique)

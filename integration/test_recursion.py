@@ -25,7 +25,7 @@ CREATE STREAMED VIEW Endless AS
 """
 
 
-def test_paths_are_right_after_a_kill_and_what_never_ends_stops_alone(
+def test_paths_are_correct_after_a_kill_and_endless_recursion_stops_only_its_query(
     kafka: str, redis_url: str, topic: TopicFactory, tmp_path: Path
 ) -> None:
     with running(kafka, redis_url, tmp_path) as cluster:

@@ -55,7 +55,7 @@ def read(kafka: str, topic: str, partitions: int) -> list[Message]:
     return read_whole(settings, topic, [(partition, 0, end) for (_, partition), end in ends.items()])
 
 
-def test_an_epoch_is_what_was_given(native: bool, kafka: str, topic: Factory, unique: str) -> None:
+def test_written_epoch_equals_its_input(native: bool, kafka: str, topic: Factory, unique: str) -> None:
     name, bare = topic("keyed", partitions=3), topic("bare", partitions=2)
     writer = transactional_writer(KafkaSettings(kafka), unique, native=native)
     for first in (0, COUNT):
@@ -85,7 +85,7 @@ def test_an_epoch_is_what_was_given(native: bool, kafka: str, topic: Factory, un
     assert [at for at, key, _ in rows if key is None] == [0] * 6 + [1] * 8
 
 
-def test_both_ways_choose_the_same_partitions(kafka: str, topic: Factory, unique: str) -> None:
+def test_columns_and_messages_choose_the_same_partitions(kafka: str, topic: Factory, unique: str) -> None:
     name = topic("both", partitions=7)
     for native in (True, False):
         writer = transactional_writer(KafkaSettings(kafka), f"{unique}-{native}", native=native)
@@ -98,7 +98,7 @@ def test_both_ways_choose_the_same_partitions(kafka: str, topic: Factory, unique
     assert len(set(places)) == 60
 
 
-def test_what_is_not_committed_is_not_read_and_an_older_writer_is_fenced(
+def test_uncommitted_records_are_not_read_and_older_writers_are_fenced(
     native: bool, kafka: str, topic: Factory, unique: str
 ) -> None:
     name = topic()

@@ -49,14 +49,14 @@ def objects(cluster: Cluster) -> None:
         ("DROP TABLE rooms", 'write "rooms"'),
     ],
 )
-def test_others_rows_are_neither_read_nor_written(cluster: Cluster, sql: str, what: str) -> None:
+def test_rows_of_other_users_can_be_neither_read_nor_written(cluster: Cluster, sql: str, what: str) -> None:
     with pytest.raises(Refused, match=f"may not {what}") as refused:
         cluster.sql(sql, ANN)
     assert refused.value.status == 403 and "4711" not in str(refused.value)
 
 
 @pytest.mark.usefixtures("objects")
-def test_a_common_table_hides_nothing(cluster: Cluster) -> None:
+def test_common_table_does_not_hide_objects(cluster: Cluster) -> None:
     """Within its own definition, the name of a common table expression still denotes the object of that name."""
     with pytest.raises(Refused) as refused:
         cluster.sql("WITH pins AS (SELECT * FROM pins) SELECT * FROM pins", ANN)
@@ -64,7 +64,7 @@ def test_a_common_table_hides_nothing(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("objects")
-def test_own_rows_are(cluster: Cluster) -> None:
+def test_own_rows_can_be_read_and_written(cluster: Cluster) -> None:
     cluster.sql("INSERT INTO ann_notes SELECT k, t FROM rooms", ANN)
     assert cluster.sql("SELECT k, t FROM ann_notes", ANN)[0]["rows"] == [[1, 20]]
     shown = cluster.sql("SHOW TABLES", ANN)[0]["rows"]

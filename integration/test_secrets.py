@@ -112,7 +112,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Itera
             yield Given(cluster, secrets, environment, broker, client, registry_place, kept / secrets.database)
 
 
-def test_what_is_planted_is_found(given: Given, unique: str, tmp_path: Path) -> None:
+def test_planted_secrets_are_found(given: Given, unique: str, tmp_path: Path) -> None:
     """Shows that the search of the other test finds secrets."""
     marks = {"planted": f"planted{unique}".encode()}
     topic = create_topic(given.broker.address, f"{unique}.planted")

@@ -67,7 +67,7 @@ def test_tls_and_sasl(
     assert last.value is not None and b'"total":4' in last.value.replace(b" ", b"")
 
 
-def test_without_the_password_nothing_is_told(secure: tuple[Broker, str, Path]) -> None:
+def test_broker_answers_nothing_without_the_password(secure: tuple[Broker, str, Path]) -> None:
     _, address, authority = secure
     settings = {
         "bootstrap.servers": address,

@@ -108,7 +108,7 @@ def test_redis(cluster: Cluster, redis_server: RedisServer, unique: str):
     assert wait_until(lambda: ready(cluster), 60)
 
 
-def test_a_drop_while_redis_is_away(cluster: Cluster, redis_server: RedisServer, unique: str):
+def test_drop_while_redis_is_unavailable(cluster: Cluster, redis_server: RedisServer, unique: str):
     make(cluster, unique)
     redis_server.kill()
     try:

@@ -85,7 +85,7 @@ def test_two_executors_that_run_each_query_together(kafka: str, redis_url: str, 
         assert_same(without_schemas(outcome(kafka, cluster.name)), without_schemas(first))
 
 
-def test_what_is_shown_of_a_query_that_two_fragments_run(kafka: str, redis_url: str, tmp_path: Path):
+def test_query_of_two_fragments_is_shown_read_and_dropped_as_one(kafka: str, redis_url: str, tmp_path: Path):
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
         feed = feed_of(cluster, STEP, 1, fragments=2)
         cluster.start_executor()

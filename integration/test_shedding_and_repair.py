@@ -81,7 +81,7 @@ def first_shed(kafka: str, cluster: str) -> int:
     )
 
 
-def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
+def test_shed_records_are_shed_again_after_a_crash_until_repaired(
     kafka: str, redis_url: str, tmp_path: Path, unique: str
 ):
     topic = create_topic(kafka, f"{unique}in", partitions=PARTITIONS)

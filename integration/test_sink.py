@@ -50,7 +50,7 @@ def takings(cluster: Cluster) -> list[tuple[int, int, int]]:
     return sorted(map(tuple, cluster.get("queries/kept_takings/relation")["rows"]))
 
 
-def test_a_killed_sink_goes_on_where_it_was(cluster: Cluster, tmp_path: Path) -> None:
+def test_killed_sink_continues_at_its_position(cluster: Cluster, tmp_path: Path) -> None:
     database, files = f"sqlite:///{tmp_path / 'kept.db'}", tmp_path / "changes"
     sinks = [sink(cluster, database, tmp_path / "database.log"), sink(cluster, str(files), tmp_path / "files.log")]
     try:

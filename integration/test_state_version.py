@@ -20,7 +20,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
         yield cluster
 
 
-def test_results_go_on_after_an_upgrade(cluster: Cluster, unique: str) -> None:
+def test_results_continue_after_an_upgrade(cluster: Cluster, unique: str) -> None:
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR NOT NULL, v INT) FROM "{unique}t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY NULL;

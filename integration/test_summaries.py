@@ -56,7 +56,7 @@ def test_the_answer_over_everything_is_exact(cluster: Cluster) -> None:
     assert result["notices"][0].startswith(f'"Bid": {total} of {total} tuples in ')
 
 
-def test_a_short_answer_says_what_it_has_seen(cluster: Cluster) -> None:
+def test_answer_within_a_budget_reports_the_tuples_read(cluster: Cluster) -> None:
     (result,) = cluster.sql("SELECT COUNT(*) AS n FROM Bid WITH PREFERENCE ASC COUNT(auction) BUDGET 1 MILLISECOND")
     (seen,) = result["rows"][0]
     assert 1_000 <= seen < 2_500

@@ -80,7 +80,7 @@ def scraped(url: str) -> dict[str, float]:
     return found
 
 
-def test_what_services_do_is_seen(
+def test_metrics_and_traces_of_services_are_exported(
     kafka: str, redis_url: str, topic: TopicFactory, tmp_path: Path, collector: Collector
 ) -> None:
     exporting = {

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.services]
 PARTITIONS = 100  # so that the broker takes some time to create a topic
 
 
-def test_of_several_that_create_a_topic_each_may_use_it_at_once(kafka: str) -> None:
+def test_concurrent_creators_of_a_topic_can_all_use_it_at_once(kafka: str) -> None:
     settings = KafkaSettings(kafka)
     admins = [settings.admin() for _ in range(4)]
     together = Barrier(len(admins))

@@ -114,7 +114,7 @@ def world(
 
 @pytest.mark.parametrize("rows", [CHANGES, CHANGES.clear()], ids=["results", "progress"])
 @pytest.mark.parametrize("point", ["begun", "written"])
-def test_nothing_of_a_dropped_query_gets_into_the_topic_of_the_next_one(
+def test_dropped_query_writes_nothing_to_the_topic_of_its_successor(
     world: World, point: str, rows: pl.DataFrame
 ) -> None:
     """This holds for its progress too, which would replace that of the next query."""

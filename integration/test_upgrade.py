@@ -41,7 +41,7 @@ def version_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_results_go_on_over_state_of_the_version_before(
+def test_results_continue_from_state_of_the_previous_version(
     kafka: str,
     redis_url: str,
     tmp_path: Path,

@@ -93,7 +93,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("without_token", [False, True])
-def test_a_page_of_another_site_does_nothing(tmp_path: Path, browser: Browser, without_token: bool) -> None:
+def test_page_of_another_site_has_no_effect(tmp_path: Path, browser: Browser, without_token: bool) -> None:
     with started(tmp_path, without_token=without_token, python=True) as state, elsewhere() as site:
         assert state.coordinator is not None
         url = state.coordinator

@@ -266,7 +266,7 @@ def test_files_import_each_other_in_no_circle() -> None:
     assert circle(edges) == []
 
 
-def test_a_circle_would_be_seen() -> None:
+def test_import_circles_are_detected() -> None:
     assert circle({"a": {"b": 1}, "b": {"c": 1}, "c": {"a": 1}, "d": {"a": 1}})
     assert circle({"a": {"b": 1, "c": 1}, "b": {"c": 1}}) == []
 

@@ -63,7 +63,7 @@ def test_a_known_fault_fails_whatever_else_was_not_checked(script: ModuleType) -
     )
 
 
-def test_an_accepted_fault_does_not(script: ModuleType) -> None:
+def test_accepted_vulnerability_is_not_reported(script: ModuleType) -> None:
     assert len(script.verdict(said(FAULTY), "", {"CVE-2026-1": "we never call it"}).lines) == 1
     assert script.verdict(said(FAULTY), "", {"CVE-2026-1": "…", "PYSEC-2": "…"}).outcome == "clean"
 
@@ -79,12 +79,12 @@ def test_an_accepted_fault_does_not(script: ModuleType) -> None:
         (said(), "", "0 of 0 packages could not be checked"),
     ],
 )
-def test_what_could_not_be_checked_is_said(script: ModuleType, output: str, errors: str, line: str) -> None:
+def test_failed_audit_is_reported_as_unchecked(script: ModuleType, output: str, errors: str, line: str) -> None:
     found = script.verdict(output, errors)
     assert found.outcome == "unchecked" and line in found.lines[0]
 
 
-def test_what_is_clean_is_asked_for_once_a_day(script: ModuleType) -> None:
+def test_clean_audit_is_repeated_once_a_day(script: ModuleType) -> None:
     assert script.verdict(said(CLEAN, CLEAN), "").outcome == "clean"
     stamps = {script.stamp(lock, day) for lock in (b"a", b"b") for day in (date(2026, 1, 1), date(2026, 1, 2))}
     assert len(stamps) == 4 and script.stamp(b"a", date(2026, 1, 1)) in stamps

@@ -34,7 +34,7 @@ class Footprint:
 
 
 def footprint(slide: int) -> Footprint:
-    """Fills a window; returns the peaks of its state while as many instants again pass as the window has."""
+    """Fills a window; returns the peaks of its state while time advances by the length of one more window."""
     window = SlidingCount(WINDOW, slide, groups=GROUPS)
     traces = loaded(window)
     at_slide, between = 0, 0

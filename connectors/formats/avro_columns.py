@@ -240,7 +240,7 @@ class ColumnMaker:
         return pa.array(symbols, pa.string(), mask=None if field.present is None else ~field.present)
 
     def _text(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
-        """The bytes as views into the buffer, without copying; marks strings that are not UTF-8 as in doubt."""
+        """The bytes as views into the buffer, without copying; marks strings that are not UTF-8 as unproven."""
         assert field.start is not None and field.size is not None
         cells = views(self._buffer.words, field.start, field.size)
         if pa.types.is_binary(declared):

@@ -1,4 +1,4 @@
-"""The API client of the commands. It reports a failure at once: whether to try again is up to the user."""
+"""The API client of the commands. It never retries: it reports a failure at once, and the user decides what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dsms catch-up`: waits until queries have read what their sources hold, and shows how far they are."""
+"""`dsms catch-up`: waits until queries have read all records of their sources, and shows their progress."""
 
 from __future__ import annotations
 

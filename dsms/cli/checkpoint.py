@@ -165,7 +165,8 @@ def restore(  # noqa: PLR0913 one parameter an option
 
 
 def _chosen(store: CheckpointStore, ids: list[str]) -> Checkpoint:
-    """The newest sound checkpoint of a fragment, or of those with one of the ids. Raises UserError if none is sound."""
+    """The newest undamaged checkpoint of a fragment, among those with one of the ids if there are any. Raises UserError
+    if all are damaged."""
     found = store.find().checkpoints
     wanted = [each for each in found if each.id in ids] or list(found)
     sound = next((each for each in wanted if not store.verify(each)), None)

@@ -55,7 +55,8 @@ def take_local_token(url: str, data_dir: Path) -> None:
 
 
 def kafka_settings(api: ApiClient) -> KafkaSettings:
-    """The client settings of the cluster's Kafka: the coordinator knows its address, the environment the rest."""
+    """The client settings of the cluster's Kafka: its address comes from the coordinator, the rest from the
+    environment."""
     from connectors.kafka.client.properties import (
         kafka_settings as settings_of,  # imports a client that few commands need
     )

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code; the only place that turns errors into codes."""
+    """Runs the command and returns its exit code. Only this function turns errors into exit codes."""
     try:
         take_files(os.environ)
         app(list(arguments) if arguments is not None else None)

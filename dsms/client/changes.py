@@ -40,7 +40,7 @@ class Changes(Iterator[Change]):
         self._parts.close()
 
     def batches(self) -> Iterator[list[Change]]:
-        """The changes as lists, one for each received part. The token of its last change is the position after a
+        """The changes as lists, one for each received part. The token of a list's last change is the position after the
         list."""
         rest, self._rest = self._rest[::-1], []
         return (part for part in itertools.chain([rest], self._parts) if part)

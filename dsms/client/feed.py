@@ -66,7 +66,8 @@ class Feed:
         return calls.changes(self._name, self.token, self._start, follow=self._follow)
 
     def take(self, part: bytes) -> Iterator[Change]:
-        """The changes whose lines a part of the body completes; raises ResultDropped when the result was dropped."""
+        """Takes a part of the body and yields the changes whose lines are then complete. Raises ResultDropped after the
+        last change of a result that was dropped."""
         *lines, self._partial_line = (self._partial_line + part).split(b"\n")
         return (change for line in lines if line and (change := self._line(line)) is not None)
 
@@ -96,8 +97,8 @@ class Feed:
         return None
 
     def pause_after(self, url: str, reason: object) -> float:
-        """The pause before the next connection after one was lost. Raises Unavailable when the pauses exceed
-        `patience_s`, and at once for a reason that does not pass."""
+        """The pause in seconds between a lost connection and the next one. Raises Unavailable when the pauses add up to
+        more than `patience_s`; raises the reason at once if trying again cannot help."""
         if self._waited_s >= self._patience_s or (isinstance(reason, Unavailable) and not reason.retryable):
             raise reason if isinstance(reason, ApiError) else unreachable(url, reason)
         asked = reason.retry_after_s if isinstance(reason, Unavailable) else None

@@ -38,7 +38,7 @@ def end(*_: object) -> None:
 
 
 def main() -> int:
-    """Runs; returns 1 if a result is wrong."""
+    """Executes a run; returns 1 if a result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)

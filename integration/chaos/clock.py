@@ -37,7 +37,7 @@ class Clock:
         return {"LD_PRELOAD": str(self.library), "CHAOS_CLOCK": str(self.file)}
 
     def step(self, seconds: float) -> None:
-        """Sets the clock off by this many seconds, at once."""
+        """Sets the offset of the clock from the true time, in seconds, at once."""
         with self.file.open("r+b") as file:
             file.write(struct.pack("q", int(seconds * 1e9)))
 

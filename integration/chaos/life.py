@@ -1,5 +1,5 @@
-"""Queries that come and go: the schedule of statements (a pure function of the seed), and a thread that repeats each
-statement until it succeeds."""
+"""Creates, changes and drops queries during a run: the schedule of statements (a pure function of the seed), and a
+thread that repeats each statement until it succeeds."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class _Steps:
 
 @dataclass
 class Statements:
-    """Executes the statements at their times, in a thread, each again until it succeeds. `kafka` is an address of
+    """Executes the statements at their times, in a thread, and repeats each until it succeeds. `kafka` is an address of
     Kafka."""
 
     cluster: Cluster

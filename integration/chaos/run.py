@@ -29,7 +29,7 @@ _SIGN_S = 60
 
 @dataclass(frozen=True)
 class Figures:
-    """What a run has done, and what was wrong at its end."""
+    """The counts of a run's disturbances, statements and compared records, and the wrong results at its end."""
 
     seed: int
     minutes: float

@@ -140,7 +140,8 @@ def _get(url: str) -> str:
 
 
 def malformed(log: list[Change]) -> Iterator[str]:
-    """What no correct log has: decreasing instants in a partition, a change of an absent row, or a repeated change."""
+    """The errors of a log in itself: decreasing instants in a partition, a change of an absent row, a repeated
+    change."""
     last: dict[int, int] = {}
     present: dict[bytes, bytes | None] = {}
     changed: set[tuple[bytes, int]] = set()

@@ -1,4 +1,4 @@
-"""The services and processes of a run, and what can be done to them."""
+"""The services and processes of a run, and the disturbances that can be applied to them."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def await_another(release: Release, leader: PodRunner) -> None:
 
 
 def assert_complete(release: Release, feed: Feed, deadline_s: float = DEADLINE_S) -> None:
-    """Waits for all results, and asserts that none is there twice."""
+    """Waits for all results, and asserts that each is published exactly once."""
     passed, totals = (release.document(f"/v1/queries/{name}")["topic"] for name in ("passed", "totals"))
     done = wait_until(
         lambda: numbers_in(feed.kafka, passed) >= feed.passed() and totals_in(feed.kafka, totals) == feed.totals(),
@@ -135,7 +135,7 @@ def test_the_account_may_do_nothing_but_hold_its_lease(release: Release, api: Ap
         account.close()
 
 
-def test_nothing_is_told_without_a_token(release: Release):
+def test_calls_without_a_valid_token_are_refused(release: Release):
     assert release.ask("GET", "/v1/queries", token="dsms_wrong").status_code == 401
 
 
@@ -160,7 +160,7 @@ def test_the_other_coordinator_takes_over_from_a_killed_leader(release: Release,
     assert wait_until(lambda: leader.restarts == 1 and len(release.leaders()) == 1, 60), release.kubelet.logs()
 
 
-def test_a_frozen_leader_that_wakes_up_leads_no_more(release: Release, feed: Feed):
+def test_frozen_leader_ends_after_it_resumes(release: Release, feed: Feed):
     (leader,) = release.leaders()
     ended, frozen = leader.restarts, leader.pid
     assert frozen is not None
@@ -180,7 +180,7 @@ def owners(release: Release) -> dict[str, dict]:
     return release.document("/v1/status")["assignments"]
 
 
-def test_results_go_on_when_an_executor_is_killed(release: Release, feed: Feed):
+def test_results_continue_after_an_executor_is_killed(release: Release, feed: Feed):
     """The executor may be restarted before its lease has ended."""
     pod = release.kubelet.pod(next(iter(owners(release).values()))["executor"])
     killed = kill_9(pod.pid)
@@ -190,7 +190,7 @@ def test_results_go_on_when_an_executor_is_killed(release: Release, feed: Feed):
     assert wait_until(lambda: pod.restarts == 1, 30)
 
 
-def test_another_executor_takes_over_from_one_that_stays_away(release: Release, feed: Feed):
+def test_another_executor_takes_over_when_one_does_not_return(release: Release, feed: Feed):
     before = owners(release)
     gone = next(iter(before.values()))["executor"]
     killed = keep_down(release.kubelet.pod(gone))

@@ -85,7 +85,7 @@ def test_the_first_statements_were_run_and_have_results(trial: Release):
     await_totals(trial, {"ann": 7, "bob": 7})
 
 
-def test_an_upgrade_runs_them_again_and_changes_nothing(trial: Release):
+def test_upgrade_runs_the_first_statements_again_without_effect(trial: Release):
     trial.helm("upgrade", VALUES | {"executor": {**VALUES["executor"], "batchSeconds": 2}})
     publish(trial, [("ann", 1)])
     await_totals(trial, {"ann": 8, "bob": 7})
@@ -117,7 +117,7 @@ def spark_pods(release: Release) -> list[PodRunner]:
     return [pod for pod in named if not pod.outcome]
 
 
-def test_killed_nodes_come_back_with_what_they_held(trial: Release):
+def test_killed_kafka_and_redis_restart_with_their_data(trial: Release):
     for name in ("dsms-kafka-0", "dsms-redis-0"):
         pod = trial.kubelet.pod(name)
         kill_9(pod.pid)

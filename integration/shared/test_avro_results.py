@@ -22,7 +22,7 @@ def create(cluster: Cluster, name: str, stream: str, constant: int, column: str 
     cluster.sql(f"CREATE QUERY {name} WITH (format = avro) AS {select}")
 
 
-def test_a_query_is_created_again_alone_or_in_a_family(cluster: Cluster, unique: str, stream: str) -> None:
+def test_recreated_query_keeps_its_schema_alone_or_in_a_family(cluster: Cluster, unique: str, stream: str) -> None:
     first, second, third = (f"{unique}{name}" for name in "abc")
     for constant, name in enumerate((first, second, third)):
         create(cluster, name, stream, constant)
@@ -35,7 +35,7 @@ def test_a_query_is_created_again_alone_or_in_a_family(cluster: Cluster, unique:
     create(cluster, third, stream, 7)  # was in the family before and is now alone
 
 
-def test_a_schema_that_does_not_fit_is_an_error_of_the_statement(cluster: Cluster, unique: str, stream: str) -> None:
+def test_incompatible_result_schema_fails_the_statement(cluster: Cluster, unique: str, stream: str) -> None:
     create(cluster, f"{unique}q", stream, 1)
     cluster.sql(f"DROP QUERY {unique}q")
     with pytest.raises(Refused, match="incompatible with an earlier one of subject") as refused:

@@ -63,7 +63,7 @@ def state(cluster: Cluster, kind: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("records", [1, 5], ids=["shorter", "longer"])
-def test_a_topic_made_anew_is_never_read_as_if_it_went_on(cluster: Cluster, unique: str, records: int):
+def test_recreated_topic_is_not_read_as_a_continuation(cluster: Cluster, unique: str, records: int):
     topic, other = source(cluster, unique), source(cluster, f"{unique}o")
     feed(cluster, topic, 1, 2, 3)
     advance(cluster.kafka, topic, 4)

@@ -73,7 +73,7 @@ def shown(listed: list[Change]) -> list[tuple[int, str, object, int | None]]:
     return [(change.partition, change.op, change.values, change.ts) for change in ordered]
 
 
-def test_what_is_published_is_read_back(client: Client, cluster: Cluster, source: str) -> None:
+def test_published_records_are_read_back(client: Client, cluster: Cluster, source: str) -> None:
     token = client.publish(source, rows(500), key=["room"], advance=501)
     assert {place.partition for place in token.records} == {0, 1}
     cover = client.wait(f"{source}hot", token, START_S)
@@ -106,7 +106,7 @@ def test_a_result_covers_a_record_only_when_it_is_final(client: Client, source: 
     assert sorted(str(row["room"]) for row in client.relation(f"{source}hot")) == ["a", "b"]
 
 
-def test_refused_records_are_told(client: Client, cluster: Cluster, source: str) -> None:
+def test_refused_records_are_reported(client: Client, cluster: Cluster, source: str) -> None:
     good = client.publish(source, [{"room": "a", "t": 99, "ts": 5}], advance=100)
     client.wait(f"{source}hot", good, START_S)
     for row in ({"room": "a", "t": 1, "ts": 50}, {"room": "a", "t": "warm", "ts": 200}):
@@ -203,7 +203,7 @@ def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: 
         next(client.changes(name, change.token))
 
 
-def test_following_goes_on_when_the_query_is_replaced(client: Client, cluster: Cluster, source: str) -> None:
+def test_following_continues_when_the_query_is_replaced(client: Client, cluster: Cluster, source: str) -> None:
     name = f"{source}hot"
     client.wait(name, client.publish(source, rows(50), key=["room"], advance=51), START_S)
     following = client.changes(name)
@@ -277,7 +277,9 @@ def test_records_of_other_producers_are_covered_too(client: Client, kafka: str, 
     assert client.wait(f"{source}hot", f"{described['id']}:0/0", START_S).instant == 3
 
 
-def test_what_runs_is_told_as_tables_and_as_a_stream(client: Client, cluster: Cluster, source: str) -> None:
+def test_running_operators_are_reported_as_tables_and_as_a_stream(
+    client: Client, cluster: Cluster, source: str
+) -> None:
     client.execute(f"""CREATE QUERY {source}told AS SELECT STREAMED id, operator, rows_in, rows_out FROM dsms_operators
         WHERE operator = 'Filter' AND query LIKE '{source}%' AND stage = 1""")
     given = rows(700)
@@ -323,7 +325,9 @@ def test_what_runs_is_told_as_tables_and_as_a_stream(client: Client, cluster: Cl
             client.execute(refused)
 
 
-def test_what_runs_can_be_changed(client: Client, cluster: Cluster, source: str) -> None:
+def test_attributes_of_running_queries_and_executors_can_be_changed(
+    client: Client, cluster: Cluster, source: str
+) -> None:
     control = f"{cluster.url}/v1/control"
     cluster.await_state("running")
     changed = httpx.patch(f"{control}/queries/{source}hot", json={"weight": 2.5, "paused": True}, trust_env=False)

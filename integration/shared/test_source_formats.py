@@ -175,7 +175,7 @@ def dsms(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=True)
 
 
-def test_what_is_proposed_for_a_topic_reads_it(shared: Cluster, unique: str):
+def test_inferred_source_reads_its_topic(shared: Cluster, unique: str):
     topic = create_topic(shared.kafka, f"{unique}orders", partitions=1)
     rows = [{"id": at % 3, "amount": at / 4, "placed": f"2026-11-27T07:00:0{at}Z"} for at in range(6)]
     produce(shared.kafka, topic, [({"id": row["id"]}, row) for row in rows])

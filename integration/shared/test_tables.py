@@ -41,7 +41,7 @@ def relation(cluster: Cluster, name: str) -> list[list[object]] | None:
         return None
 
 
-def test_statements_are_visible_to_the_next_one_and_kept(cluster: Cluster, unique: str):
+def test_statements_are_visible_to_the_next_one_and_survive_restarts(cluster: Cluster, unique: str):
     table = f"{unique}Rooms"
     cluster.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, name VARCHAR NOT NULL, area DECIMAL(6, 2))")
     done = cluster.sql(f"""
@@ -68,7 +68,7 @@ def test_statements_are_visible_to_the_next_one_and_kept(cluster: Cluster, uniqu
     assert logged(cluster, table) == list(zip((b"+", b"+", b"+", b"u", b"u", b"-", b"+"), written, strict=True))
 
 
-def test_what_others_write_into_logs_and_results_does_not_count_and_is_named(cluster: Cluster, unique: str):
+def test_foreign_records_in_logs_and_results_are_ignored_and_reported(cluster: Cluster, unique: str):
     """Such records are ignored by SELECT, by views over the table and in feeds. Alarms and the doctor name the
     topics."""
     table, view = f"{unique}T", f"{unique}V"
@@ -183,14 +183,14 @@ def test_files_are_sent_and_loaded_at_one_instant(cluster: Cluster, unique: str,
         cluster.sql(f"SELECT * FROM {table}")
 
 
-def test_a_dropped_table_is_made_anew_at_once(cluster: Cluster, unique: str):
+def test_dropped_table_can_be_recreated_at_once(cluster: Cluster, unique: str):
     for number in range(5):
         cluster.sql(f"CREATE TABLE {unique}T (k INT PRIMARY KEY); INSERT INTO {unique}T VALUES ({number})")
         assert rows(cluster, f"SELECT k FROM {unique}T") == [[number]]
         cluster.sql(f"DROP TABLE {unique}T")
 
 
-def test_a_writer_that_was_fenced_while_its_coordinator_leads_goes_on(cluster: Cluster, unique: str):
+def test_fenced_table_writer_of_the_leader_recovers(cluster: Cluster, unique: str):
     """A late start of the same coordinator fences its writer like this, and so does a transaction timeout."""
     table = f"{unique}Fenced"
     cluster.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY)")

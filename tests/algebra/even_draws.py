@@ -1,4 +1,4 @@
-"""A backend for Hypothesis that draws values evenly and cases independently: no favoured values, no varied cases.
+"""A backend for Hypothesis that draws values evenly, and each case independently of the earlier ones.
 
 Hypothesis prefers small and unusual inputs; in a grammar of queries, rare operators would then hardly occur.
 Hypothesis reduces failing cases as usual.

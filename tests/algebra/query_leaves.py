@@ -204,7 +204,7 @@ def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Rela
 
 
 def row_window(g: Drawing, stream: Relation) -> Relation:
-    """[Rows N Slide L]: of n rows those numbered m - N + 1 to m, where m is the last multiple of L up to n."""
+    """[Rows N Slide L]: the rows numbered m - N + 1 to m, where m is the last multiple of L up to the row count."""
     rows, slide = g.number(1, 4), g.pick([1, 1, 2, 3])
     end = "" if slide == 1 else f" Slide {slide}"
     return Relation(f"{stream.ours} [Rows {rows}{end}]", last_rows(stream, "", rows, slide), stream.columns)

@@ -20,7 +20,7 @@ def test_result_records_do_not_depend_on_the_run(
     check_executor(case, partitions, how)
 
 
-def test_equal_rows_of_two_partitions_stay_apart_at_a_point_of_synchronisation() -> None:
+def test_equal_rows_of_two_partitions_are_two_rows_at_a_synchronisation_point() -> None:
     twin = Record(ts=0, row={"k": 0, "n": 0}, deletion=False)
     source = Source(number=1, columns=("k", "n"), nullable=(), keys=(), slack=12, events=(twin, twin))
     case = Case((source,), (), "SELECT STREAMED k FROM R[S1](S1)", "", ("k",))

@@ -17,20 +17,20 @@ SEEDS, CASES = range(1, 4), 120
 
 
 @pytest.mark.parametrize("number", SEEDS)
-def test_queries_are_duckdbs_at_every_instant_and_no_cutting_shows(number: int) -> None:
+def test_queries_equal_duckdb_at_every_instant_for_any_batches(number: int) -> None:
     children = fuzz.in_processes(CASES, number, 2)
     failures = [child.communicate()[0] for child in children]
     assert all(child.returncode == 0 for child in children), "\n\n".join(failures)
 
 
-def test_merges_that_are_spread_over_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merges_spread_over_steps_change_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cascade, "MERGE_RANGE_ROWS", 2)
     monkeypatch.setattr(cascade, "MERGE_ROWS_PER_ADDED_ROW", 1)
     drawn = fuzz.draw(CASES // 3, 6, shrink=False)
     assert drawn.failed is None, drawn
 
 
-def test_an_interrupted_run_goes_on_with_the_cases_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_run_continues_with_the_remaining_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[tuple[int, int]] = []
     monkeypatch.setattr(fuzz, "draw", lambda count, number, **_: drawn.append((count, number)) or fuzz.Drawn(count))
     assert not list(fuzz.run(1_100, 3, keep=False))
@@ -41,5 +41,5 @@ def test_an_interrupted_run_goes_on_with_the_cases_that_are_left(monkeypatch: py
 
 
 @pytest.mark.parametrize(("case", "cutting"), COUNTEREXAMPLES, ids=[case.query[:60] for case, _ in COUNTEREXAMPLES])
-def test_what_failed_once(case: Case, cutting: Cutting) -> None:
+def test_former_counterexamples_pass(case: Case, cutting: Cutting) -> None:
     check(case, cutting, Duck())

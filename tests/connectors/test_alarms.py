@@ -25,7 +25,7 @@ def test_a_log_that_is_read_again_raises_nothing_again() -> None:
     assert told == [Alarm("t", "empty", 0, 0, 0, 1, 5.0), Alarm("t", "empty", 1, 4, 4, 1, 5.0)]
 
 
-def test_what_is_mended_is_forgotten() -> None:
+def test_cleared_alarm_is_removed() -> None:
     alarms = Alarms()
     alarms.raise_at("key", "empty")
     alarms.raise_at("other", "empty")
@@ -43,7 +43,7 @@ def test_places_beyond_the_most_are_only_counted() -> None:
 
 @given(st.binary(max_size=200), st.sampled_from([dict[str, int], tuple[Natural, Int64], list[float], str, Any]))
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_any_bytes_are_a_value_or_broken(form: Any, body: bytes, kind: Any) -> None:
+def test_any_bytes_give_a_value_or_broken(form: Any, body: bytes, kind: Any) -> None:
     try:
         decoded(body, kind, form)
     except Broken as error:
@@ -66,7 +66,7 @@ def test_numbers_beyond_64_bits_are_broken(text: bytes) -> None:
 
 
 @given(st.text())
-def test_any_text_is_a_number_or_broken(text: str) -> None:
+def test_any_text_gives_a_number_or_broken(text: str) -> None:
     try:
         assert str(natural_of(text)) == (text.lstrip("0") or "0")
     except Broken:
@@ -74,7 +74,7 @@ def test_any_text_is_a_number_or_broken(text: str) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_text_or_broken(data: bytes) -> None:
+def test_any_bytes_give_text_or_broken(data: bytes) -> None:
     try:
         assert text_of(data).encode() == data
     except Broken:
@@ -86,7 +86,7 @@ BLOB = frame_to_ipc(FRAME)
 
 
 @given(st.data())
-def test_any_bytes_are_a_frame_or_broken(data: st.DataObject) -> None:
+def test_any_bytes_give_a_frame_or_broken(data: st.DataObject) -> None:
     """Also bytes that differ from those of a frame in a few places; Polars itself panics at some of them."""
     changed = bytearray(BLOB[: data.draw(st.integers(0, len(BLOB)))])
     if changed:

@@ -25,7 +25,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Attempts:
     return Attempts(connections)
 
 
-def test_a_topic_that_stays_unknown(hasty: Attempts) -> None:
+def test_unknown_topic_is_a_retryable_error_after_the_deadline(hasty: Attempts) -> None:
     with pytest.raises(ExternalError, match='kafka failed while looking up topic "t": .*Unknown topic') as error:
         hasty.retry(lambda _: None, 'looking up topic "t"')
     assert error.value.retryable

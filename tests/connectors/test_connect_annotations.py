@@ -145,7 +145,7 @@ def of_debezium(case: tuple, declared: pa.DataType) -> tuple[list[object], list[
 
 
 @pytest.mark.parametrize("case", READ, ids=lambda case: f"{case[0]}-{case[4]}")
-def test_a_value_is_what_its_writer_says_it_is(case: tuple) -> None:
+def test_values_have_the_meaning_of_their_connect_type(case: tuple) -> None:
     declared, expected = case[4], ([case[5], None], [])
     for columnar in (True, False):
         assert of_avro(case, declared, columnar=columnar) == expected

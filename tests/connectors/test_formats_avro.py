@@ -147,7 +147,7 @@ def damage(value):
 
 @given(st.lists(st.binary(max_size=12), max_size=20), st.permutations(range(8)))
 @example([b"\x00\x00\x81\x7f"], [6, 1, 2, 3, 4, 5, 0, 7])
-def test_any_bytes_give_the_same_fast_and_slow(bodies, order):
+def test_fast_and_slow_decoders_agree_on_any_bytes(bodies, order):
     types = [
         "int",
         "long",
@@ -204,7 +204,7 @@ def read_value(writer_type, value, declared, nullable=True):
         ),
     ],
 )
-def test_promotion(writer, value, declared, expected):
+def test_writer_types_are_promoted_to_declared_types(writer, value, declared, expected):
     assert read_value(writer, value, declared) == expected
 
 
@@ -315,7 +315,7 @@ def test_a_failed_lookup_is_asked_again():
     assert decoder_.decode(values).frame["x"].to_list() == [1]
 
 
-def test_a_few_bytes_cannot_stand_for_any_number_of_elements():
+def test_few_bytes_cannot_encode_a_huge_array():
     writer = record(("x", "int"), ("bomb", {"type": "array", "items": "null"}))
     values = [PREFIX + b"\x02\xfe\xff\xff\xff\xff\xff\x01\x00"]
     result = decoder(pa.schema([pa.field("x", pa.int32())]), writer).decode(values)
@@ -324,7 +324,7 @@ def test_a_few_bytes_cannot_stand_for_any_number_of_elements():
     )
 
 
-def test_no_values():
+def test_decoding_no_values_gives_an_empty_frame():
     result = decoder(pa.schema([pa.field("x", pa.int32())]), record(("x", "int"))).decode([])
     assert result.frame.height == 0 and result.kept is None and result.refused == ()
 

@@ -55,13 +55,13 @@ def lines(rows: list[tuple], delimited: type[csv.Dialect] = csv.excel) -> list[b
 
 
 @given(ROWS, st.sampled_from([csv.excel, csv.unix_dialect]))
-def test_what_python_has_written_is_read_back(rows: list[tuple], dialect: type[csv.Dialect]) -> None:
+def test_csv_written_by_python_is_read_back(rows: list[tuple], dialect: type[csv.Dialect]) -> None:
     result = CsvDecoder(COLUMNS).decode(lines(rows, dialect))
     assert result.refused == ()
     assert result.frame.rows() == rows
 
 
-def test_what_duckdb_has_written_is_read_back(tmp_path: Path) -> None:
+def test_csv_written_by_duckdb_is_read_back(tmp_path: Path) -> None:
     duck, path = duck_engine.connection(), tmp_path / "rows.csv"
     duck.execute(
         f"""COPY (SELECT i, i / 7, (i / 3)::DECIMAL(9, 2), i % 2 = 0, 'a, "' || i, DATE '2024-01-01' + i::INT,
@@ -103,14 +103,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "why"), REFUSED)
-def test_what_does_not_fit_is_refused_and_others_count(value: bytes, why: str) -> None:
+def test_invalid_lines_are_refused_and_others_are_kept(value: bytes, why: str) -> None:
     result = CsvDecoder(COLUMNS).decode([b"1", value, b"2"])
     assert result.frame["i"].to_list() == [1, 2] and result.kept is not None and result.kept.tolist() == [0, 2]
     (refusal,) = result.refused
     assert refusal.index == 1 and why in refusal.message
 
 
-def test_fields_that_lack_are_null_and_must_not_lack_where_they_are_needed() -> None:
+def test_missing_fields_are_null_and_refused_in_not_null_columns() -> None:
     needed = pa.schema([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.int32())])
     result = CsvDecoder(needed).decode([b"1", b"1,", b"", b",1"])
     assert result.frame.rows() == [(1, None), (1, None)]
@@ -126,6 +126,6 @@ def test_long_fields_are_read() -> None:
 
 
 @given(st.binary(max_size=30))
-def test_any_bytes_are_a_row_or_refused(value: bytes) -> None:
+def test_any_bytes_give_a_row_or_are_refused(value: bytes) -> None:
     result = CsvDecoder(COLUMNS).decode([value])
     assert len(result.frame) + len(result.refused) == 1

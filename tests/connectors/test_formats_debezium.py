@@ -56,7 +56,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "why"), REFUSED)
-def test_what_is_no_change_of_a_row_is_refused_and_others_count(value: bytes, why: str) -> None:
+def test_events_that_change_no_row_are_refused_and_others_are_kept(value: bytes, why: str) -> None:
     good = b'{"op": "c", "after": {"id": 3, "t": "a"}}'
     result = DebeziumDecoder(COLUMNS).decode([good, value, good])
     assert result.frame.rows() == [(3, "a", "u")] * 2 and result.kept is not None and result.kept.tolist() == [0, 2]
@@ -65,13 +65,13 @@ def test_what_is_no_change_of_a_row_is_refused_and_others_count(value: bytes, wh
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_row_or_refused(value: bytes) -> None:
+def test_any_bytes_give_a_row_or_are_refused(value: bytes) -> None:
     for decoder in (DebeziumDecoder(TIMED), DebeziumDecoder(COLUMNS), DebeziumKeyDecoder(COLUMNS)):
         result = decoder.decode([value])
         assert len(result.frame) + len(result.refused) == 1
 
 
-def test_a_row_keeps_its_own_time_and_cannot_say_what_it_does() -> None:
+def test_event_row_keeps_its_ts_ms_and_cannot_set_its_operation() -> None:
     values = [
         b'{"op": "c", "ts_ms": 9, "after": {"ts_ms": 5, "__operation": "-"}}',
         b'{"op":"d","before":{},"ts_ms":9}',
@@ -80,7 +80,7 @@ def test_a_row_keeps_its_own_time_and_cannot_say_what_it_does() -> None:
     assert frame.select(OPERATION, "ts_ms").rows() == [("u", 5), ("-", 9)]
 
 
-def test_keys_are_rows_that_go() -> None:
+def test_keys_are_decoded_as_deletions() -> None:
     result = DebeziumKeyDecoder(COLUMNS).decode([b'{"id": 1}', b'{"schema": {}, "payload": {"id": 2}}', b"7"])
     assert result.frame.rows() == [(1, None, "-"), (2, None, "-")]
     assert [refusal.index for refusal in result.refused] == [2]

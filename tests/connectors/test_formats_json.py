@@ -65,7 +65,7 @@ def test_the_standard_library_reads_what_we_write(table):
 
 
 @given(tables(PLAIN))
-def test_what_the_standard_library_writes_is_read_and_rows_are_read_like_records(table):
+def test_json_of_the_standard_library_is_read_as_records_and_as_rows(table):
     rows = [{f.name: readable(row[f.name], f.type) for f in table.schema} for row in table.to_pylist()]
     values = [json.dumps(row).encode() for row in rows]
     expected = stored(pl.from_arrow(table))
@@ -155,7 +155,7 @@ def test_exact_types(declared, text, expected):
 @pytest.mark.parametrize(
     "value", [b"", b"{", b"[1]", b'"x"', b"{} {}", b'{"x": 1}, {"x": 2}', b'{"x": "\xff"}', b"[" * 100_000, b"null"]
 )
-def test_what_is_no_object_is_refused_and_its_neighbours_are_not(value):
+def test_values_that_are_not_objects_are_refused_and_others_are_kept(value):
     schema = pa.schema([pa.field("x", pa.int32())])
     result = JsonDecoder(schema).decode([b'{"x": 1}', value, b'{"x": 2}'])
     assert result.frame["x"].to_list() == [1, 2]

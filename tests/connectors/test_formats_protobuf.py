@@ -209,7 +209,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "why"), REFUSED)
-def test_what_is_no_row_is_refused_and_others_count(value: bytes, why: str) -> None:
+def test_invalid_messages_are_refused_and_others_are_kept(value: bytes, why: str) -> None:
     result = ProtobufDecoder(TWO, WRITERS.__getitem__).decode([GOOD, value, GOOD])
     assert result.frame.rows() == [(1, "x", "")] * 2
     assert result.kept is not None
@@ -230,7 +230,7 @@ def test_a_column_of_another_kind_takes_no_message(field: str) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_any_bytes_are_a_row_or_refused(body: bytes) -> None:
+def test_any_bytes_give_a_row_or_are_refused(body: bytes) -> None:
     decoder = ProtobufDecoder(SCHEMA, WRITERS.__getitem__)
     for value in (body, framed(body), framed(body, b"")):
         result = decoder.decode([value])
@@ -258,7 +258,7 @@ def test_files_import_others_by_reference() -> None:
     assert outcomes[3].startswith("the schema is not the base64 of a compiled file")
 
 
-def test_of_two_references_by_one_name_the_nearer_counts() -> None:
+def test_nearer_of_two_references_with_the_same_name_applies() -> None:
     versions = {
         ("b", 1): document("b", [{"name": "common.proto", "subject": "common", "version": 1}]),
         ("common", 1): document("older", []), ("common", 2): document("newer", []),
@@ -278,7 +278,7 @@ def rows_of(file_: FileDescriptorProto, columns: dict[str, pa.DataType], body: b
     return [*result.frame.rows(), *(refusal.message for refusal in result.refused)]
 
 
-def test_what_is_no_bytes_is_not_read_as_base64() -> None:
+def test_only_bytes_fields_are_read_as_base64() -> None:
     entries = map_entry("MEntry", "string", "bytes"), map_entry("NEntry", "string", "string")
     made = message("A", {"m": "repeated .shop.A.MEntry", "n": "repeated .shop.A.NEntry"}, nested=entries)
     pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])

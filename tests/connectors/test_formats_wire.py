@@ -85,7 +85,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "why"), REFUSED)
-def test_what_is_no_change_of_a_row_is_refused_and_others_count(value: bytes, why: str) -> None:
+def test_events_that_change_no_row_are_refused_and_others_are_kept(value: bytes, why: str) -> None:
     good = event("c", None, GOOD, 5)
     result = DebeziumAvroDecoder(PLAIN, WRITERS.__getitem__).decode([good, value, good])
     assert result.frame.rows() == [(3, "a", Decimal("1.50"), None, "u")] * 2
@@ -111,7 +111,7 @@ VALUES = st.binary(max_size=12) | st.builds(
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"", b"\0\0\0\0\7", b"\1\0\0\0\7"]), VALUES), max_size=8))
-def test_json_behind_its_schemas_id_is_read_as_json(parts: list[tuple[bytes, bytes]]) -> None:
+def test_json_after_a_schema_id_is_read_as_json(parts: list[tuple[bytes, bytes]]) -> None:
     values = [prefix + value for prefix, value in parts]
     bodies = [value[5:] for value in values if value[:1] == b"\0" and len(value) >= 5]
     result, plain = JsonSchemaDecoder(COLUMNS).decode(values), JsonDecoder(COLUMNS).decode(bodies)

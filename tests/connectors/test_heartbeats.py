@@ -49,14 +49,14 @@ AT = ("o1", 0)
          "another reads it later", "not answered", "confirmed", "answered for another", "the first answer holds",
          "not asked"],
 )  # fmt: skip
-def test_what_counts(said: list[HeartbeatRecord], counts: bool) -> None:
+def test_which_heartbeats_take_effect(said: list[HeartbeatRecord], counts: bool) -> None:
     log = Heartbeats()
     for each in said:
         log.take(each)
     assert log.known == ({AT: [Heartbeat(7, 900)]} if counts else {})
 
 
-def test_nobody_reads_beyond_what_is_asked() -> None:
+def test_no_fragment_reads_beyond_a_proposed_heartbeat() -> None:
     log = Heartbeats()
     for by, beat in (("0", Heartbeat(7, 900)), ("1", Heartbeat(5, 800))):
         log.take(Proposal(by, AT, beat))
@@ -195,7 +195,7 @@ def test_all_fragments_read_a_record_under_the_same_heartbeats(broker: Broker) -
             assert [beat for beat in known if beat.offset < end] == counted, (fragment.name, place, start, end)
 
 
-def test_what_a_former_owner_asked_is_withdrawn(broker: Broker) -> None:
+def test_proposals_of_a_former_owner_are_withdrawn(broker: Broker) -> None:
     first = HeartbeatLog(KafkaSettings("127.0.0.1:1"), "main", "0", Alarms())
     other = HeartbeatLog(KafkaSettings("127.0.0.1:1"), "main", "1", Alarms())
     first.follow(["o1"])
@@ -215,7 +215,7 @@ def test_what_a_former_owner_asked_is_withdrawn(broker: Broker) -> None:
     assert other.bounds() == {} and other.known == {}
 
 
-def test_what_a_fragment_that_is_gone_asked_is_withdrawn_by_another(
+def test_proposals_of_a_removed_fragment_are_withdrawn_by_another(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test_of = HeartbeatLog(KafkaSettings("127.0.0.1:1"), "main", "1", Alarms())

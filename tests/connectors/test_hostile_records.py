@@ -145,7 +145,7 @@ NO_SCHEMAS = [
 
 
 @pytest.mark.parametrize("schema", NO_SCHEMAS, ids=range(len(NO_SCHEMAS)))
-def test_schemas_that_are_none(schema) -> None:
+def test_invalid_schemas_refuse_their_records(schema) -> None:
     columns = pa.schema([("a", pa.int32()), (OPERATION, pa.string())])
     values = [PREFIX, PREFIX + b"\2", PREFIX + b"\2" * 40, b"", b"\0"]
     for decoder in (

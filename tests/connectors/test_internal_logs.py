@@ -83,7 +83,9 @@ class Message:
 
 @pytest.mark.parametrize("decode", DECODERS)
 @given(KEYS, VALUES)
-def test_any_record_is_an_entry_or_broken(decode: Callable[[Entry], object], key: bytes, value: bytes | None) -> None:
+def test_any_record_gives_an_entry_or_broken(
+    decode: Callable[[Entry], object], key: bytes, value: bytes | None
+) -> None:
     try:
         said = decode(Entry(key, value, 0, 0))
         if decode is read_heartbeat:
@@ -101,7 +103,7 @@ def test_a_record_without_a_key_is_broken(decode: Callable[[Entry], object], val
 
 
 @given(VALUES)
-def test_any_document_is_a_value_or_broken(body: bytes | None) -> None:
+def test_any_document_gives_a_value_or_broken(body: bytes | None) -> None:
     readers: list[Callable[[bytes], object]] = [
         lambda data: read_catalog(data, "c"), read_assignments, read_manifest, read_tuning, read_event
     ]  # fmt: skip
@@ -124,7 +126,7 @@ def test_any_event_that_is_read_can_be_applied(body: bytes) -> None:
 
 
 @given(st.dictionaries(st.sampled_from([b"0", b"1", b"2", b"crc32", b"", b"\xff"]), st.binary(max_size=40)))
-def test_any_fields_are_a_run_or_broken(fields: dict[bytes, bytes]) -> None:
+def test_any_fields_give_a_run_or_broken(fields: dict[bytes, bytes]) -> None:
     try:
         frame_of_run(fields)
     except Broken as error:
@@ -149,7 +151,7 @@ HEADERS = st.lists(
 
 
 @given(st.lists(st.builds(Message, st.none() | st.binary(max_size=3), VALUES, st.none() | HEADERS)), st.booleans())
-def test_any_record_is_a_change_or_refused(messages: list[Any], keyed: bool) -> None:
+def test_any_record_gives_a_change_or_is_refused(messages: list[Any], keyed: bool) -> None:
     refused: list[str] = []
     fold = Fold(keyed=keyed, refused=lambda message, reason: refused.append(reason))
     fold.take(messages)
@@ -157,7 +159,7 @@ def test_any_record_is_a_change_or_refused(messages: list[Any], keyed: bool) -> 
 
 
 @given(st.builds(Message, st.none(), VALUES, st.none() | HEADERS))
-def test_any_record_is_a_dead_letter_or_broken(message: Any) -> None:
+def test_any_record_gives_a_dead_letter_or_broken(message: Any) -> None:
     try:
         assert dead_letter_of(message).offset >= 0
     except Broken as error:
@@ -205,7 +207,7 @@ def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
 
 
 @pytest.mark.parametrize("writer", [b"d/0-1", b"c", b"", b"\xff/1", b"cc/1", None])
-def test_records_of_others_never_count(writer: bytes | None) -> None:
+def test_records_of_foreign_writers_are_ignored_after_the_cut_over(writer: bytes | None) -> None:
     cut = Message(CUT_OVER_KEY, b"{}", [("dsms-by", b"d/1")], 1)
     log = LogInMemory([beat(0, [("dsms-by", writer)]), cut, beat(2, OURS)])
     read = [said.beat for said in log.read(read_heartbeat)]
@@ -225,18 +227,18 @@ def test_keys_whose_last_record_counts_are_sound() -> None:
 
 
 @pytest.mark.parametrize("decode", DECODERS)
-def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], object]) -> None:
+def test_older_versions_end_at_the_cut_over_record(decode: Callable[[Entry], object]) -> None:
     """A version that does not know the cut-over record ends when it reads it, because no decoder accepts its key."""
     with pytest.raises(Broken):
         decode(Entry(CUT_OVER_KEY, b'{"type": "a later version"}', 0, 0))
 
 
-def test_progress_of_other_results_stays() -> None:
+def test_published_frontiers_are_read_from_the_log() -> None:
     says = [read_entry(Entry(b"t/0", b'{"query":"o1","frontier":5,"epoch":1}', 0, 0))]
     assert published_in_log(says).frontiers == {"o1": 5}
 
 
-def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
+def test_settled_record_is_no_finding_and_hides_no_valid_record() -> None:
     """The doctor settles an invalid record by a record of ours without a value that is not a deletion of the log's."""
     log = LogInMemory([])
     log._mark = OURS
@@ -272,7 +274,7 @@ def test_a_foreign_key_of_any_length_does_not_stop_the_reading() -> None:
     assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({}, {}), {})
 
 
-def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> None:
+def test_covered_progress_is_recovered_from_the_result_topic() -> None:
     cut, forged = Message(CUT_OVER_KEY, b"{}", OURS, 0), progress(2**62, None, 2)
     log = ResultsInMemory([cut, progress(7, OURS, 1), forged])
     log.ends = {"t": 11}
@@ -289,7 +291,7 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
     assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({"o1": 7}, {}), {})
 
 
-def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
+def test_covered_progress_applies_only_to_its_partition() -> None:
     """A fragment has taken over two partitions; the progress of one is ahead of the fragment's own."""
     cut, both = Message(CUT_OVER_KEY, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
     ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
@@ -305,7 +307,7 @@ def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
     assert reading.published.furthest("o1") == 10
 
 
-def test_what_others_have_published_of_a_whole_query_is_not_written_again() -> None:
+def test_results_published_by_other_shards_are_not_written_again() -> None:
     cut = Message(CUT_OVER_KEY, b"{}", OURS, 0)
     other = Message(b"t/1", b'{"query":"o1@1of2","frontier":9,"epoch":1}', OURS, 1)
     log = ResultsInMemory(

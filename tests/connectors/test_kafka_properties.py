@@ -32,7 +32,7 @@ def test_the_environment_is_above_the_file(tmp_path: Path):
     assert kafka_settings("k:9093", file, {}).base()["sasl.password"] == "a=b c"
 
 
-def test_secrets_are_not_shown(tmp_path: Path):
+def test_secrets_are_not_in_the_repr(tmp_path: Path):
     assert "hidden" not in repr(kafka_settings("k:1", None, {"DSMS_KAFKA_CONFIG_SASL_PASSWORD": "hidden"}))
 
 
@@ -47,7 +47,7 @@ def test_secrets_are_not_shown(tmp_path: Path):
         ("security.protocol=MAYBE", "Invalid value"),
     ],
 )
-def test_what_is_wrong_is_refused_at_the_start(tmp_path: Path, text: str, said: str):
+def test_invalid_settings_are_refused_at_startup(tmp_path: Path, text: str, said: str):
     file = tmp_path / "client.properties"
     file.write_text(text)
     with pytest.raises(ConfigError, match=said):

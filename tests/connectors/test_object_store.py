@@ -21,7 +21,7 @@ def test_objects_are_written_listed_copied_and_removed(tmp_path: Path) -> None:
     assert objects.names("") == {"c/two": 3}
 
 
-def test_a_directory_that_is_away_is_not_an_empty_store(tmp_path: Path) -> None:
+def test_missing_directory_is_an_error_and_not_an_empty_store(tmp_path: Path) -> None:
     objects = ObjectStore(str(tmp_path / "mounted"))
     for act in (lambda: objects.names("a"), lambda: objects.write("a", [b"1"]), lambda: list(objects.read("a"))):
         with pytest.raises(ExternalError, match='mounted" does not exist; create or mount it') as caught:
@@ -29,7 +29,7 @@ def test_a_directory_that_is_away_is_not_an_empty_store(tmp_path: Path) -> None:
         assert caught.value.retryable
 
 
-def test_an_object_that_is_missing_will_not_come_back(tmp_path: Path) -> None:
+def test_missing_object_is_a_permanent_error(tmp_path: Path) -> None:
     with pytest.raises(ExternalError, match='reading "a" .* failed: it does not exist') as caught:
         list(ObjectStore(str(tmp_path)).read("a"))
     assert not caught.value.retryable

@@ -204,7 +204,7 @@ def test_snappy_in_blocks_as_the_java_library_writes_it() -> None:
     assert list(BatchPiece(data, scan(data), 0, 10).values()) == [b"a" * 100]
 
 
-def test_a_wrong_checksum_and_an_old_format_are_told() -> None:
+def test_wrong_checksum_and_old_format_are_reported() -> None:
     data = bytearray(batch([Record(0, b"k", b"v")], 42))
     data[-1] ^= 1
     with pytest.raises(ExternalError, match="checksum of the batch at offset 42"):

@@ -29,6 +29,6 @@ def test_an_avro_encoder_needs_a_registered_schema() -> None:
         FORMATS["avro"].encoder_of(pa.schema([("a", pa.int64())]), None)
 
 
-def test_a_codec_of_json_reads_its_rows_back() -> None:
+def test_json_codec_round_trips() -> None:
     codec = FORMATS["json"].codec_of("http://unused", "topic", ours=True)
     assert codec.decode(codec.encode({"a": 1}, key=False), key=False) == {"a": 1}

@@ -61,7 +61,7 @@ def test_a_process_that_has_the_file_open_notices_that_it_was_written_since(tmp_
     assert cache.read("1/a") is None
 
 
-def test_a_check_finds_what_changed_without_a_write(tmp_path: Path) -> None:
+def test_check_detects_bytes_changed_on_disk(tmp_path: Path) -> None:
     """A failing disk changes bytes without changing the time or the size of the file."""
     heard: list[tuple[str, str]] = []
     cache = RunCache(tmp_path, lambda name, reason: heard.append((name, reason)))
@@ -92,7 +92,7 @@ def test_files_of_versions_without_check_sums_are_read_and_get_them(name: str, t
     assert RunCache(tmp_path).read("1/a") is None
 
 
-def test_a_sound_file_is_mapped_and_stays_readable_when_it_is_removed(tmp_path: Path) -> None:
+def test_mapped_file_stays_readable_after_its_removal(tmp_path: Path) -> None:
     cache = RunCache(tmp_path)
     cache.write("1/a", FRAMES["numbers"], lasting=True)
     found = cache.read("1/a")

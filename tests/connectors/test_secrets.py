@@ -31,7 +31,7 @@ def test_a_value_is_in_a_variable_or_a_file_or_a_directory(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["gone", "../one", "", "a/b", ".hidden"])
-def test_a_secret_that_is_not_there_is_named_but_no_other_file_is_read(tmp_path: Path, name: str) -> None:
+def test_missing_secret_is_named_and_no_other_file_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "one").write_text("x")
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / ".hidden").write_text("x")
@@ -39,7 +39,7 @@ def test_a_secret_that_is_not_there_is_named_but_no_other_file_is_read(tmp_path:
         resolved(f"${{secret:{name}}}", {"DSMS_SECRETS_DIR": str(tmp_path / "secrets")})
 
 
-def test_any_password_fits_into_a_url() -> None:
+def test_passwords_are_quoted_in_urls() -> None:
     environ = {"DSMS_SECRET_P": "a:b@c/d?%20 ü"}
     assert resolved_url("redis://:${secret:p}@h/0", environ) == "redis://:a%3Ab%40c%2Fd%3F%2520%20%C3%BC@h/0"
 
@@ -63,7 +63,7 @@ def test_a_password_in_a_statement_is_refused_without_repeating_it(text: str) ->
         "mysql://h/x?password=${secret:p}",
     ],
 )
-def test_references_are_not(text: str) -> None:
+def test_references_to_secrets_are_accepted(text: str) -> None:
     check_no_secret(text, "REGISTRY")
     check_arguments(["--redis", text])
 

@@ -88,7 +88,7 @@ def test_a_step_that_fails_has_written_nothing(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_a_result_without_a_key_is_kept_with_its_instants(tmp_path: Path) -> None:
+def test_keyless_result_is_stored_with_its_instants(tmp_path: Path) -> None:
     sink = DatabaseSink(url(tmp_path), "kept", BAG)
     sink.take(changes(("+", 3, "a", 1, "0.50"), ("+", 3, "a", 1, "0.50")), "o1:2")
     assert sink.rows() == [("a", 1, "0.50", 3)] * 2
@@ -135,7 +135,7 @@ def test_files_have_all_changes_in_order(tmp_path: Path) -> None:
     assert [(op, ts, room, n) for op, ts, room, n, _ in found] == [row[:4] for row in rows]
 
 
-def test_what_a_killed_process_has_left_is_removed_once_its_file_is_there(tmp_path: Path) -> None:
+def test_leftover_parts_are_removed_once_their_file_exists(tmp_path: Path) -> None:
     ParquetSink(tmp_path, "hot").take(changes(("+", 1, "a", 1, None)), "o1:1")
     parts = [tmp_path / f".changes-{number:012}.parquet.5f" for number in (1, 2)]
     for part in parts:
@@ -171,7 +171,7 @@ def test_keys_may_be_null_and_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [KEYED, BAG])
-def test_of_two_sinks_one_takes_a_change(tmp_path: Path, kept: SinkResult) -> None:
+def test_two_sinks_cannot_write_the_same_change(tmp_path: Path, kept: SinkResult) -> None:
     first, second = (DatabaseSink(url(tmp_path), "kept", kept) for _ in range(2))
     first.take(changes(("+", 1, "a", 1, None)), "o1:1")
     with pytest.raises((UserError, ExternalError)):
@@ -188,7 +188,7 @@ def test_of_two_sinks_one_takes_a_change(tmp_path: Path, kept: SinkResult) -> No
     assert len(list((tmp_path / "files").iterdir())) == 1
 
 
-def test_they_begin_again_and_say_when_they_were_there(tmp_path: Path) -> None:
+def test_sinks_can_restart_and_refuse_to_continue_after_a_long_stop(tmp_path: Path) -> None:
     for sink in (DatabaseSink(url(tmp_path), "kept", KEYED), ParquetSink(tmp_path / "hot", "hot")):
         sink.confirm()
         assert position_of(sink, keyed=True) is None
@@ -220,6 +220,6 @@ def test_they_begin_again_and_say_when_they_were_there(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_kept_is_said(make: Callable[[], object], message: str) -> None:
+def test_unsupported_sinks_are_refused_with_the_reason(make: Callable[[], object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make()

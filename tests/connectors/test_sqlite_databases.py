@@ -31,7 +31,7 @@ def test_a_file_is_read(database: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing.db", "file:missing.db?mode=rwc&uri=true", "no/such/directory/x.db"])
-def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, name: str) -> None:
+def test_missing_file_is_not_created(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="there is no sqlite database"):
         rows(tmp_path / name, "SELECT 1")
     assert list(tmp_path.rglob("*")) == []
@@ -50,7 +50,7 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, name: str) -> None
         "SELECT load_extension('{directory}/x.so')",
     ],
 )
-def test_nothing_is_changed_or_made(database: Path, statement: str) -> None:
+def test_statements_that_write_are_refused(database: Path, statement: str) -> None:
     before = database.read_bytes()
     with pytest.raises(DsmsError, match="the database"):
         rows(database, statement.format(directory=database.parent))

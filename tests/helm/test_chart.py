@@ -174,7 +174,7 @@ def test_files_named_in_the_environment_are_mounted(render: Render):
         assert named <= paths
 
 
-def test_the_service_leads_to_coordinators_and_the_headless_one_names_executors(render: Render):
+def test_service_selects_coordinators_and_headless_service_selects_executors(render: Render):
     documents = render({})
     service, headless = documents["Service", "rel-dsms-coordinator"], documents["Service", "rel-dsms-executor"]
     assert headless["spec"]["clusterIP"] == "None"
@@ -240,7 +240,7 @@ def test_an_update_does_not_wait_for_ready_coordinators(render: Render):
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": "100%", "maxUnavailable": "100%"}
 
 
-def test_the_cache_lives_as_long_as_the_pod_or_in_a_claim(render: Render):
+def test_cache_is_an_empty_dir_or_a_claim(render: Render):
     spec = render({})[EXECUTOR]["spec"]
     assert {"name": "data", "emptyDir": {"sizeLimit": "10Gi"}} in spec["template"]["spec"]["volumes"]
     assert "volumeClaimTemplates" not in spec
@@ -282,7 +282,7 @@ def test_the_number_of_executors_follows_the_load_where_the_values_say(render: R
     }]  # fmt: skip
 
 
-def test_metrics_and_traces_go_where_the_values_say(render: Render):
+def test_metrics_and_traces_are_exported_as_the_values_say(render: Render):
     plain = render({})
     assert not any(kind == "ServiceMonitor" for kind, _ in plain)
     values = {
@@ -319,7 +319,7 @@ METRICS = {
 }
 
 
-def test_alerts_and_the_dashboard_ask_for_metrics_that_there_are(render: Render):
+def test_alerts_and_dashboard_use_existing_metrics(render: Render):
     assert not {"PrometheusRule", "ConfigMap"} & {kind for kind, _ in render({})}
     values = {
         "telemetry.alerts.enabled": True, "telemetry.alerts.labels": {"release": "prometheus"},

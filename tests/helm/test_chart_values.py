@@ -115,5 +115,5 @@ def _of_older_helm(said: str) -> str:
     return f"property {said.split(chr(39))[1]} is not allowed" if said.endswith("not allowed") else said
 
 
-def test_the_least_is_enough(attempt: Attempt):
+def test_minimal_values_are_accepted(attempt: Attempt):
     assert attempt().returncode == 0

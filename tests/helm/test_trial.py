@@ -39,7 +39,7 @@ def test_a_trial_brings_its_own_kafka_and_redis(render: Render):
 
 
 @pytest.mark.parametrize("taken", [{"kafka.bootstrap": "kafka:9092"}, {"redis.url": "redis://redis:6379/0"}])
-def test_a_node_of_its_own_stands_beside_no_other(attempt: Attempt, taken: dict[str, Any]):
+def test_bundled_services_exclude_external_ones(attempt: Attempt, taken: dict[str, Any]):
     done = attempt(SINGLE | taken)
     assert done.returncode != 0
     assert "both set: choose one" in done.stderr
@@ -101,7 +101,7 @@ def test_spark_executors_are_pods_that_the_executor_may_make(render: Render):
     assert {port["port"] for port in rule["ports"]} == {"http", "driver", "blocks"}
 
 
-def test_there_is_one_master(attempt: Attempt):
+def test_only_one_spark_master_can_be_set(attempt: Attempt):
     done = attempt(SPARK | {"executor.master": "spark://spark:7077"})
     assert done.returncode != 0
     assert "executor.master and executor.sparkPods.enabled are both set" in done.stderr

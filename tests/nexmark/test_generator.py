@@ -34,7 +34,7 @@ def test_instants_ascend_and_end(kind: str) -> None:
     assert instants.max() < events.end_ms < final_ms(events)
 
 
-def test_hot_ones() -> None:
+def test_shares_of_hot_bidders_sellers_and_channels() -> None:
     bids, auctions = Events(BLOCK).frame("bid"), Events(BLOCK).frame("auction")
     assert bids["channel"].is_in(["Google", "Facebook", "Baidu", "Apple"]).mean() == pytest.approx(0.5, abs=0.01)
     assert (bids["bidder"] % 100 == 1).mean() == pytest.approx(0.75 + 0.25 / 100, abs=0.01)
@@ -59,7 +59,7 @@ def test_records_are_the_rows(name: str) -> None:
     verify(decoded(values, stream.writer(), 5, stream.rows(events)), stream.rows(events), name)
 
 
-def test_a_wrong_answer_is_seen() -> None:
+def test_wrong_answers_are_detected() -> None:
     right = Reference(Events(1_000)).answer(QUESTIONS["q17"])
     verify(right.reverse(), right, "q17")
     for wrong in (

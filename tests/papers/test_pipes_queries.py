@@ -101,7 +101,7 @@ WHERE num >= ALL (SELECT COUNT(*) FROM Bid B2 WINDOW(RANGE 60 MINUTES) GROUP BY 
     }  # fmt: skip
 
 
-def test_the_attribute_of_ordered_by_is_no_part_of_the_stream(session: LocalSession) -> None:
+def test_attribute_of_ordered_by_is_not_in_the_stream_schema(session: LocalSession) -> None:
     """Section 7.2: it is declared, but removed from the schema; queries cannot use it."""
     (described,) = session.run("DESCRIBE Bid")
     assert [row[0] for row in described.rows] == ["itemID", "bid_price", "bidderID"]
@@ -109,7 +109,7 @@ def test_the_attribute_of_ordered_by_is_no_part_of_the_stream(session: LocalSess
         session.execute("SELECT STREAMED at FROM Bid")
 
 
-def test_a_moment_that_is_no_part_of_the_stream_still_orders_it() -> None:
+def test_timestamp_outside_the_schema_still_orders_the_stream() -> None:
     """The declaration of section 7.2, with its TIMESTAMP."""
     session = LocalSession()
     session.execute("""CREATE STREAM Opened (itemID INT, sellerID INT, start_price REAL, timestamp TIMESTAMP)

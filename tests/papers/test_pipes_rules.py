@@ -88,7 +88,7 @@ NO_RULES = {
 
 @pytest.mark.parametrize("cut", FEW_CUTS, ids=str)
 @pytest.mark.parametrize("name", NO_RULES)
-def test_where_no_rule_is(cut: tuple[int, int | None], name: str) -> None:
+def test_plans_without_an_equivalence_differ(cut: tuple[int, int | None], name: str) -> None:
     left, right, streams = NO_RULES[name]
     session = session_of(cut, streams, {"A": left[0], "B": right[0]})
     assert relations(session, "A", UNTIL) == snapshots(left[1], UNTIL)

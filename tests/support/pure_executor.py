@@ -145,7 +145,7 @@ def sent(
 
 
 def exchanged(task: TargetTask, routed: list[pa.RecordBatch], targets: int) -> list[pa.RecordBatch]:
-    """The messages that the targets make of those sent to them; the targets run in reverse order."""
+    """The messages that the targets produce from the messages sent to them; the targets run in reverse order."""
     made = []
     for target in reversed(range(targets)):
         mine = [batch.filter(pc.equal(batch.column("target"), pa.scalar(target, pa.int32()))) for batch in routed]
@@ -176,7 +176,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
 
 
 def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
-    """How many segments each stage takes from its queue: nothing, some, or all with what arrives."""
+    """How many segments each stage takes from its queue: none, some, or all, with those that arrive in this epoch."""
     taken, queues = {}, revision.manifest.lanes[lane].queues
     for stage in range(1, revision.lanes[lane].flow.stages + 1):
         waiting = len(queues[stage].segments) if stage in queues else 0

@@ -1,8 +1,8 @@
 """The audit log: an internal topic with an entry for every statement and every call that changes something.
 
 Before a change is carried out, an entry that announces it is written to Kafka; an entry with its outcome follows. So
-every change has an entry, and an announced change without an outcome was interrupted by a crash, unless the log of the
-process reports that the outcome's entry was lost. While Kafka is unavailable, no change is carried out. Other entries
+every change has an entry. If the outcome of a change is missing, either a crash interrupted the change, or its entry
+was lost and the process has logged this. While Kafka is unavailable, no change is carried out. Other entries
 (outcomes, reads, refused calls) are sent without waiting. The code that refuses calls limits how many entries it
 writes, so that a flood of refused calls cannot fill the topic.
 """

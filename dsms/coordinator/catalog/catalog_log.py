@@ -92,7 +92,7 @@ class CatalogLog:
         self._id = transactional_id(cluster, "catalog")
         self._writer = transactional_writer(settings, self._id)
         self._registry_events = 0
-        #: Whether a write is under way or has failed: only reading the log shows whether the log has its change.
+        #: Whether a write is under way or has failed. Only the log itself shows whether it contains that change.
         self.in_doubt = False
         #: Whether a newer coordinator has begun a term: this one may never write again.
         self.replaced = False
@@ -101,7 +101,7 @@ class CatalogLog:
         self._begin(parts, copy)
 
     def check(self) -> None:
-        """Raises ExternalError if Kafka does not answer: a write would fail late, with its outcome in doubt."""
+        """Raises ExternalError if Kafka does not answer; a write would then fail only later, its outcome in doubt."""
         latest(self._log.admin, [(self._log.topic, 0)])
 
     def leads(self) -> bool:
@@ -140,7 +140,7 @@ class CatalogLog:
         self._write(self._log.records([event_key(self._registry_events)], [msgspec.json.encode(event)]))
 
     def _begin(self, parts: _Parts, copy: ReadCopy) -> None:
-        """Begins a term: writes its number, and again the valid records that invalid ones have followed."""
+        """Begins a term: writes its number, and writes again the valid records that are hidden by invalid ones."""
         meta = msgspec.structs.replace(parts.meta, term=self._term)
         again = dict(parts.hidden_by_invalid()) | self._from_copy(parts, copy) | {META: msgspec.json.encode(meta)}
         cut_over = self._log.missing_cut_over(parts.findings)
@@ -148,7 +148,7 @@ class CatalogLog:
         self._write(*([cut_over] if cut_over else []), records)
 
     def _from_copy(self, parts: _Parts, copy: ReadCopy) -> dict[bytes, bytes | None]:
-        """Objects that the topic has lost, from a copy of the same version of the catalog."""
+        """The records of objects that the topic has lost, from the copy of the catalog if it has the same version."""
         lost = parts.lost()
         known = copy() if lost else None
         if known is None or known.version != parts.meta.version:
@@ -168,7 +168,7 @@ class CatalogLog:
             raise Fenced("a newer coordinator has taken over")
 
     def _renew(self) -> None:
-        """Creates a new writer, unless a newer term has begun. The caller has to look for a newer term once more."""
+        """Creates a new writer. Raises Fenced if a newer term has begun; the caller checks this again afterwards."""
         self._check_term(self._parts(decided=False).meta)
         self._writer.close()
         self._writer = transactional_writer(self._settings, self._id)

@@ -2,8 +2,8 @@
 
 The laws:
 
-- The log is the truth. A change takes effect here once the log has it; a write whose outcome is in doubt is settled by
-  reading the log, before anything else is written.
+- The log is authoritative. A change takes effect here once the log has it. A write whose outcome is in doubt is settled
+  by reading the log, before anything else is written.
 - Changes are decided one after another, each against the catalog that the previous change left, so a decision never
   overwrites a catalog that it has not seen.
 - No change waits for executors while it is decided: a statement that has to wait for them makes two changes.
@@ -42,7 +42,7 @@ class ChangeLog(Protocol):
         ...
 
     def check(self) -> None:
-        """Raises ExternalError if the log does not answer: a write would fail late, with its outcome in doubt."""
+        """Raises ExternalError if the log does not answer; a write would then fail only later, its outcome in doubt."""
         ...
 
     def read(self) -> tuple[Catalog, list[Event]]:
@@ -72,7 +72,7 @@ class Change(Generic[_T]):
 
 
 class CatalogStore:
-    """The current catalog. `apply_event` takes over an event of the schema registry that was read from the log.
+    """The current catalog. `apply_event` applies an event of the schema registry that was read from the log.
     `changed` is called after every change, outside the locks; it retries later what it cannot do at once."""
 
     def __init__(self, *, log: ChangeLog, apply_event: Callable[[Event], None], changed: Callable[[], None]) -> None:
@@ -95,20 +95,20 @@ class CatalogStore:
         self._log.check()
 
     def leads(self) -> bool:
-        """Whether the log says that this coordinator leads, and all of its writes are decided."""
+        """Whether this coordinator leads according to the log, and none of its writes is in doubt."""
         with self._writing:
             return not self._log.in_doubt and self._log.leads()
 
     def change(self, decide: ChangeFunction[_T]) -> Change[_T]:
-        """Makes a change, after the changes that are under way. A change that raises has changed nothing, unless its
-        write is in doubt."""
+        """Makes a change; waits while another change is under way. If it raises, nothing has changed, unless its write
+        is in doubt."""
         with self._deciding:
             change = self._make_change(decide)
         self._announce(change)
         return change
 
     def try_change(self, decide: ChangeFunction[_T]) -> Change[_T] | None:
-        """Makes a change. Does nothing and returns None while another change is under way."""
+        """Makes a change. If another change is under way, does nothing and returns None."""
         if not self._deciding.acquire(blocking=False):
             return None
         try:
@@ -119,7 +119,7 @@ class CatalogStore:
         return change
 
     def settle(self) -> None:
-        """Settles a write whose outcome is in doubt: reads from the log what the catalog is."""
+        """Settles a write whose outcome is in doubt: reads the catalog again from the log."""
         if self._log.in_doubt:
             with self._writing:
                 self._settle()

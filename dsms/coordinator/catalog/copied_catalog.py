@@ -15,9 +15,9 @@ from dsms.model.objects import Former, Object, Query, Source, Table
 
 @dataclass(frozen=True)
 class Naming:
-    """The names of topics in a copy: `sources` maps old to new names of topics of sources and tables, where they
-    differ; `prefix` begins the names of result topics and dead-letter topics; `ids` are the ids of the topics of
-    sources in the copy, by name.
+    """The names of topics in a copy. `sources` maps the topics of sources and tables that have another name in the copy
+    to that name. The names of result topics and dead-letter topics begin with `prefix`. `ids` are the topic ids of the
+    copy's source topics, by name.
 
     >>> Naming({"bids": "bids-mirror"}, "test.").result("dsms.Hot")
     'test.dsms.Hot'
@@ -45,7 +45,7 @@ def copied_log(entries: Mapping[bytes, bytes], naming: Naming) -> dict[bytes, by
 
 
 def catalog_in(entries: Mapping[bytes, bytes]) -> Catalog:
-    """The catalog in a log, without versions."""
+    """The objects in a log as a catalog, without its version and ids."""
     return Catalog(objects=objects_in(entries))
 
 

@@ -1,4 +1,4 @@
-"""The files of the web console, read once, and a module with what its forms offer."""
+"""The files of the web console, read once, and a generated module with the choices of its forms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks of the topics: that they exist with the right settings, and that every record in them is valid.
 
-Repairs never guess: an invalid record is deleted only if it hides no valid record with the same key, or one that its
-owner writes again without a restart.
+Repairs never guess: an invalid record is deleted only if it hides no valid record with the same key, or if the owner of
+the hidden record writes that record again without a restart.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AGAIN = "its owner writes it again when it starts"
 
 @dataclass
 class LogState:
-    """An internal topic, and what reading it found."""
+    """An internal topic, and the invalid records in it."""
 
     log: InternalLog
     findings: Findings = field(default_factory=Findings)

@@ -40,8 +40,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a candidate knows: the lease as last read, since when the lease has been so, and until when the candidate
-    itself leads.
+    """The knowledge of a candidate: the lease as last read, the time since which the lease is unchanged, and the time
+    until which the candidate itself leads, in seconds of its own clock.
 
     `me` is a name that no other candidate ever had: a restarted process is another candidate.
     """
@@ -73,8 +73,8 @@ class Candidate:
         return replace(self, seen=lease, since=began, leads_until=until)
 
     def lease_to_write(self, now: float) -> Lease | None:
-        """The lease to write, to renew it or to take it when it is free; None: wait. If the lease still has this
-        candidate's name, no other candidate has held it in between, however late the renewal is.
+        """The lease to write, to renew it or to take it when it is free; None if the candidate has to wait. If the
+        lease still has this candidate's name, no other one has held it in between, however late the renewal is.
 
         >>> held = Candidate("a", Timing(6, 4, 1)).after_read(Lease("b", 6, 1, "7"), 10.0)
         >>> held.lease_to_write(15.9), held.lease_to_write(16.0)

@@ -1,4 +1,4 @@
-"""Limits how often each token may call, by a token bucket for each name that fills at the rate of that name."""
+"""Limits how often each API token may call, by one token bucket for each name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CallRates:
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def exhausted(self, name: str, per_second: float) -> bool:
-        """Whether one more call would have to wait. Counts no call."""
+        """Whether one more call would have to wait. Does not count a call."""
         held, at = self._buckets.get(name, (1.0, 0.0))
         return held + (self.clock() - at) * per_second < 1.0
 

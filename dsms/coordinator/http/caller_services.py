@@ -1,7 +1,7 @@
 """The service and the registry for routes, bound to the caller.
 
 A route gets them by the annotations `CallerService` and `CallerRegistry`. They hold the caller as a value, so the
-caller's rights apply in whatever thread and however late the call is carried out.
+caller's rights apply in every thread and at any later time.
 """
 
 from __future__ import annotations

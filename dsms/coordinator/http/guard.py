@@ -36,7 +36,7 @@ OPEN = frozenset({"/healthz", "/readyz"})
 #: The header with the id of a call: in the request if the client chooses the id, and in the answer.
 REQUEST_ID = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-#: The principal of calls without a known token, and how many refused calls a second get an entry in the audit log.
+#: The principal of calls without a known token, and how many refused calls per second get an entry in the audit log.
 _NOBODY, _REFUSALS_PER_S = Principal("", "reader"), 10.0
 _STATEMENTS = "/v1/statements"
 _TOKEN_NEEDED = (

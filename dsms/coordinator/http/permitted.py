@@ -137,7 +137,7 @@ class PermittedResults:
 
     @property
     def feeds(self) -> Feeds:
-        """The feeds; they take results that `result` has checked."""
+        """The feeds. They check no rights: pass them only results that `result` has returned."""
         return self.access.feeds
 
     def result(self, name: str) -> Followed:

@@ -22,7 +22,7 @@ from dsms.telemetry.telemetry import Telemetry
 
 
 class Service(Protocol):
-    """What the coordinator does for clients. Calls may block; they raise only the errors of `operators.core.errors`.
+    """The calls that the coordinator serves. They may block; they raise only the errors of `operators.core.errors`.
 
     The document of an object has "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type",
     "nullable"}), "format" ("json" or "avro") and "partitions", if the object has them.
@@ -59,7 +59,7 @@ class Service(Protocol):
 
     @property
     def results(self) -> ResultAccess:
-        """Feeds of results, publishing, and waiting until a result covers one's own writes."""
+        """Feeds of results, publishing, and waiting until a result covers published records."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class Service(Protocol):
 @dataclass(frozen=True)
 class Backend:
     """What the routers use: the service, the schema registry, and `once`, which runs calls with an idempotency key.
-    Routes that act for a caller take the service and the registry from `calling` instead."""
+    Routes that act for a caller take the service and the registry from `caller_services` instead."""
 
     service: Service
     registry: SchemaRegistry

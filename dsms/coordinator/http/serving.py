@@ -84,7 +84,7 @@ class Address:
 
 
 def serve(app: Any, address: Address, *until: threading.Event) -> None:
-    """Serves in this thread until one of the events is set or a signal arrives, which is raised again at the end."""
+    """Serves in this thread until one of the events is set or a signal arrives. Raises the signal again at the end."""
     server = uvicorn.Server(address.config(app))
     threading.Thread(target=_end_after, args=(server, *until), name="end-of-serving", daemon=True).start()
     with _probes(app, address):

@@ -16,9 +16,9 @@ MOST_ARRIVING = 500
 
 
 class TimedConnection(H11Protocol):
-    """Closes the connection if the client does not send a request, or the rest of one, in time. So neither half a
-    request nor silence holds a connection for ever. The time for a body does not run out while the server itself has
-    paused reading."""
+    """Closes the connection if the client does not send a request, or the rest of one, in time. So a silent client
+    cannot keep a connection open for ever. The time for a body does not run out while the server itself has paused
+    reading."""
 
     waiting: WaitingConnections[TimedConnection]
     _waiting: asyncio.TimerHandle | None = None

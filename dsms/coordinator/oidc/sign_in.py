@@ -35,7 +35,7 @@ class SignIn:
         self._post = post or posted
 
     def login_options(self) -> list[dict[str, str]]:
-        """What the browser needs to begin signing in, for each issuer. None of it is secret."""
+        """The settings with which the browser begins to sign in, for each issuer. They contain no secrets."""
         return [
             {
                 "issuer": issuer.issuer,

@@ -1,5 +1,5 @@
-"""The public keys of an issuer: fetched on demand, cached and renewed. The rate of fetches is limited, whatever tokens
-clients send."""
+"""The public keys of an issuer: fetched on demand, cached and renewed. The rate of fetches is limited, so that clients
+cannot cause many fetches with invalid tokens."""
 
 from __future__ import annotations
 
@@ -84,9 +84,8 @@ class SigningKeys:
 
 
 def keys_of(document: bytes) -> tuple[Key, ...]:
-    """The keys of a JWKS document that verify signatures by a private key. Other keys are left out: keys of an unknown
-    kind, short ones, and symmetric ones, since no secret shared with the issuer may sign. Raises ExternalError if the
-    document is not a JWKS document.
+    """The public keys of a JWKS document. Leaves out keys of an unknown kind, keys that are too short, and symmetric
+    keys, since tokens must be signed with a private key. Raises ExternalError if the document is not a JWKS document.
 
     >>> keys_of(b'{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "a"}, {"kty": "new"}, 7]}')
     ()

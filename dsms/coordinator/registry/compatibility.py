@@ -7,8 +7,7 @@ from typing import Literal, get_args
 
 Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
 LEVELS: tuple[Level, ...] = get_args(Level)
-#: The reasons why data of the second schema (the writer's) cannot be read with the first (the reader's); empty if it
-#: can.
+#: Returns why data of the second schema (the writer's) cannot be read with the first (the reader's); empty if it can.
 Unreadable = Callable[[str, str], list[str]]
 
 

@@ -30,8 +30,8 @@ class InvalidSchema(UserError):
 
 @dataclass(frozen=True)
 class SchemaType:
-    """What differs between types of schemas. `document` builds a document from the text and the references that a
-    client sends; `answer` is the answer to clients for a document. `check` raises InvalidSchema for an invalid
+    """A type of schemas. `document` builds a document from the text and the references that a client sends; `answer`
+    builds the answer that clients get for a document. `check` raises InvalidSchema for an invalid
     document; its last argument finds the schemas to which the document refers. `unreadable` compares the texts of two
     documents."""
 

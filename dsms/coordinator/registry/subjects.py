@@ -1,4 +1,4 @@
-"""A schema registry as a state machine: calls decide, only events change the state, and the log is the truth."""
+"""A schema registry as a state machine: calls decide, only logged events change the state. The log is authoritative."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """What clients can do with the registry. Each call that writes passes one event to `log`, then applies it.
+    """The calls of clients to the registry. Each call that writes passes one event to `log`, then applies it.
 
     Only one call writes at a time, so `log` gets the events in the order of their decisions; it may call `apply`
     itself.
@@ -291,8 +291,8 @@ class SchemaRegistry:
             raise RegistryError(42206, f'subject "{subject}" cannot be deleted: schemas refer to it: {ids}')
 
     def _refuse_deleted_references(self, text: str) -> None:
-        """Refuses a schema that imports a deleted version: when that is removed for good, the schema would become
-        unreadable."""
+        """Refuses a schema that imports a deleted version: once that version is deleted permanently, nobody could read
+        the schema any more."""
         for subject, number in references_of(json.loads(text)):
             self.version(subject, number)
 

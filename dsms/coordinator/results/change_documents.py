@@ -84,8 +84,8 @@ def followed(item: Object, catalog: Catalog) -> Followed:
 
 
 def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = lambda *_: None) -> list[Line]:
-    """The changes among the records of one partition. Heartbeats are left out, and so are records that are no change of
-    the result, which are passed to `refused`.
+    """The changes among the records of one partition. Leaves out heartbeats. Passes records that are not changes of the
+    result to `refused`.
 
     The document of a change has the row under `row`. For a deleted row of a keyed result only the key is known; it is
     under `key`.

@@ -1,8 +1,8 @@
 """Read-your-writes: decides whether a result covers published records.
 
-The law: a result covers a record once the query has processed the record's offset and its frontier has passed the
-record's instant. The executor reports both after it has committed an epoch, so at that time the result topic has the
-effect of the record, and the effect is final.
+The law: a result covers a record once the query has processed the record's offset and the query's frontier has passed
+the record's instant. The executor reports both only after it has committed an epoch. When it does, the result topic
+contains the effect of the record, and the effect is final.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from dsms.model.objects import Format
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Rows as columns. `refused` gives the reasons, by index, for values that are not rows, as the system has not
-    written them."""
+    """Rows as columns. Values that are not rows were not written by the system; `refused` has the reasons by index."""
 
     frame: pl.DataFrame
     refused: dict[int, str]

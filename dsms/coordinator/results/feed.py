@@ -69,7 +69,7 @@ class FeedRequest:
 
 @dataclass
 class _Watch:
-    """What all feeds know about the log; `news` is set when that changes."""
+    """The end offsets of the followed results, shared by all feeds; `news` is set when they change."""
 
     followed: Counter[str] = field(default_factory=Counter)
     #: The end offsets by the id of the result, as a topic may be deleted and re-created under the same name.
@@ -153,7 +153,7 @@ class Feeds:
         return self._current_id(result) == result.id
 
     async def _await(self, news: asyncio.Event) -> bool:
-        """Whether there is news before it is time for a keep-alive."""
+        """Waits for news; False if it is time for a keep-alive first."""
         with suppress(TimeoutError):
             await asyncio.wait_for(news.wait(), self._settings.keep_alive_s)
             return True

@@ -10,7 +10,7 @@ from itertools import pairwise
 from operators.core.errors import UserError
 
 _FAR = 2**62
-#: A token with more spans would not fit a URL. Its spans are joined then, and include other records in between.
+#: A token with more spans would be too long for a URL. Spans are then joined, and include other records in between.
 MOST_SPANS = 64
 #: The most records in a call that publishes, and so in its token.
 MOST_RECORDS = 10_000

@@ -1,5 +1,5 @@
 """The calls of the HTTP interface that are not statements: feeds of results, publishing, and waiting until a result
-covers one's own writes."""
+covers published records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ResultAccess:
         self._coverage = Coverage(log, SharedLaneReports(dependencies.executors), self.letters, self._writer)
 
     def more_feeds(self, settings: FeedSettings) -> Feeds:
-        """Feeds for the event loop of another server than that of `feeds`. The caller has to close them."""
+        """Feeds for another event loop than that of `feeds`. The caller has to close them."""
         return Feeds(KafkaResultLog(self._dependencies.kafka), self._current_id, settings, self._dependencies.alarms)
 
     def result(self, name: str) -> Followed:

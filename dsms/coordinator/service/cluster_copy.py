@@ -2,8 +2,8 @@
 
 The copy has the same objects with the same ids, and continues from the checkpoint. It reads its sources at the same
 offsets, since the state contains offsets of records: the topics must be the same, or copies that kept all offsets. It
-writes results and dead letters to topics of its own. It takes over the old cluster's logs of heartbeats and of shedding
-rates, if its Kafka has them.
+writes results and dead letters to topics of its own. It copies the old cluster's logs of heartbeats and of shedding
+rates, if both clusters use the same Kafka.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
 
 
 def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[bytes, bytes]]:
-    """The progress records of what the checkpoints regard as published; the copy's results begin there."""
+    """Progress records for the results that were published before the checkpoints; the copy's results begin after
+    them."""
     by_id = {query.id: query for query in catalog.queries()}
     for checkpoint in moved:
         for id, frontier in checkpoint.published.items():

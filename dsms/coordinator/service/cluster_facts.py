@@ -1,4 +1,4 @@
-"""What the coordinator knows about its cluster: living executors, loads, progress, and the states of objects."""
+"""The state of the cluster as the coordinator sees it: living executors, loads, progress, and the states of objects."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class TableStatements:
             self._send_heartbeats(self._catalog())
 
     def try_send_heartbeats(self) -> None:
-        """Like `send_heartbeats`, but does nothing while a statement runs: it sends heartbeats itself."""
+        """Like `send_heartbeats`, but does nothing while a statement runs: the statement itself sends heartbeats."""
         if self._running.acquire(blocking=False):
             try:
                 self._send_heartbeats(self._catalog())

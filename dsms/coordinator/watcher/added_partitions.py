@@ -1,9 +1,9 @@
 """A duty of the watcher: adopts partitions that were added to the topics of sources, without waiting in a turn.
 
-First the catalog marks the source as held: nobody reads it. When all executors follow that, it is known how far the
-source's readers have read and what they have published. Then the catalog gets the partitions, with the instant at which
-their frontier starts, and the hold ends. Each step is a change of the catalog, so a coordinator that starts in between
-continues with the next step.
+First the catalog marks the source as held, and executors stop reading it. When all executors follow that version of the
+catalog, their reports are final: how far queries have read the source, and what they have published. Then the catalog
+gets the partitions, with the instant at which their frontier starts, and the hold ends. Each step is a change of the
+catalog, so a coordinator that starts in between continues with the next step.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LOOK_S, _HOLD_S, _AGAIN_S = 2.0, 60.0, 300.0
 
 
 class AddedPartitions:
-    """Looks for added partitions every two seconds. `published` returns the greatest instants below which any part of a
-    query has published, by id."""
+    """Looks for added partitions every two seconds. `published` returns, by query id, the greatest instant below which
+    any part of the query has published its results."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class AddedPartitions:
     ) -> None:
         self._store, self._counts, self._ids, self._published, self._clock = store, counts, ids, published, clock
         self._looked_at = -_LOOK_S
-        #: The times since when sources are held, and the times from which sources may be held again after a failure.
+        #: When this process first saw a source as held, and from when a source may be held again after a failure.
         self._since: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
-        #: The catalog versions from which statements hold sources, and the times since when.
+        #: The catalog versions at which statements began to hold sources, and when this process saw that.
         self._skipping: dict[str, tuple[int | None, float]] = {}
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
@@ -73,7 +73,7 @@ class AddedPartitions:
                     self._change(source, with_reading_suspended)
 
     def _held_since(self, source: Source) -> float:
-        """The time since when this process has seen a statement hold a source."""
+        """The time at which this process first saw that a statement holds the source."""
         known = self._skipping.get(source.id)
         if known is None or known[0] != source.skipping:
             known = self._skipping[source.id] = (source.skipping, self._clock())

@@ -1,5 +1,5 @@
 """Writes the cut-over of internal topics: the record after which only records that name their writer are valid. It is
-written when every writer names itself."""
+written once all running writers name themselves in their records."""
 
 from __future__ import annotations
 

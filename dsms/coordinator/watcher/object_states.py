@@ -19,8 +19,8 @@ Executors = Mapping[str, ExecutorStatus]
 
 @dataclass(frozen=True)
 class States:
-    """The states of the objects of one listing. `read_executors`, `topics` and `topic_ids` are called at most once
-    each, for the first object that depends on them.
+    """The states of the objects in one listing. Calls `read_executors`, `topics` and `topic_ids` at most once each, for
+    the first object that depends on them.
 
     >>> from dsms.placement.leases import QueryStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")

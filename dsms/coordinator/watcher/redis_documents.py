@@ -47,7 +47,7 @@ class SharedDocuments(ExecutorStatuses, Protocol):
 
 @dataclass(frozen=True)
 class LeaderView:
-    """What is used of the leading coordinator: its cluster, its catalog, and whether the log says that it leads."""
+    """The leading coordinator: the name of its cluster, its catalog, and whether the log says that it leads."""
 
     cluster: str
     catalog: Callable[[], Catalog]
@@ -92,7 +92,7 @@ class RedisDocuments:
             self._written = body
 
     def _outdated(self, copy: bytes | None, catalog: Catalog) -> bool:
-        """Whether a copy may be replaced: it is invalid, not newer than the catalog, or of a version that never was."""
+        """Whether a copy may be replaced: it is invalid, not newer than the catalog, or its version never existed."""
         try:
             known = read_catalog(copy, self._leader.cluster)
         except Broken as error:

@@ -32,7 +32,7 @@ class Bars(Progress):
         super().update(task_id, **changes)
 
 
-def test_it_ends_when_the_last_has_read_what_was_there() -> None:
+def test_catch_up_ends_when_the_initial_records_are_read() -> None:
     """Records that arrive meanwhile do not prolong it."""
     states: dict[str, Iterator[dict[str, Any]]] = {
         "a": iter(
@@ -54,12 +54,12 @@ def test_it_ends_when_the_last_has_read_what_was_there() -> None:
         (query("a", None, kind="source"), '"a" is a source; give the names of views or queries'),
     ],
 )
-def test_one_that_will_not_catch_up_is_named(found: dict[str, Any], message: str) -> None:
+def test_query_that_cannot_catch_up_is_named(found: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as raised:
         follow(["a"], lambda _: found, Bars(), pause_s=0)
     assert str(raised.value) == message
 
 
-def test_it_gives_up_in_time() -> None:
+def test_catch_up_fails_after_the_timeout() -> None:
     with pytest.raises(ExternalError, match="not caught up before the timeout: a"):
         follow(["a", "b"], lambda name: query(name, 10, 1 if name == "a" else 0), Bars(), deadline=0.0)

@@ -96,7 +96,7 @@ def test_exit_codes(dsms, arguments, code):
     assert dsms(*arguments)[0] == code
 
 
-def test_without_a_cluster(dsms, monkeypatch):
+def test_status_and_down_without_a_cluster(dsms, monkeypatch):
     monkeypatch.delenv("DSMS_COORDINATOR")
     code, _, err = dsms("status")
     assert code == 3

@@ -54,7 +54,7 @@ def source_of(sql: str) -> Source:
 
 
 @given(ROWS)
-def test_what_is_proposed_reads_all_records(rows: list[dict[str, Any]]) -> None:
+def test_proposed_source_reads_all_records(rows: list[dict[str, Any]]) -> None:
     values = [json.dumps(row).encode() for row in rows]
     made = proposal("shop.orders", [Sample(0, None, value) for value in values])
     source = source_of(made.sql)
@@ -131,7 +131,7 @@ def test_lines_of_csv() -> None:
         ([], "neither JSON objects nor"),
     ],
 )
-def test_what_cannot_be_guessed_is_said(values: list[bytes], why: str) -> None:
+def test_records_without_an_inferable_source_are_refused(values: list[bytes], why: str) -> None:
     with pytest.raises(UserError) as error:
         proposal("t", [Sample(0, None, value) for value in values])
     assert re.search(why, f"{error.value.message}; {error.value.hint}")

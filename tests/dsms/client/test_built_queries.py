@@ -103,7 +103,7 @@ def ibis_queries() -> list[Any]:
 
 
 @pytest.mark.parametrize("query", ibis_queries(), ids=itertools.count())
-def test_queries_of_ibis_say_what_they_say_to_duckdb(query: Any) -> None:
+def test_ibis_queries_give_the_same_result_as_in_duckdb(query: Any) -> None:
     with duckdb.connect() as duck:
         for name, rows in (("orders", ROWS), ("customers", CITIES)):
             duck.register(name, pa.Table.from_pylist(rows))
@@ -120,6 +120,6 @@ def rounded(row: tuple[object, ...]) -> list[object]:
     return [float(f"{value:.10g}") if isinstance(value, int | float) else value for value in row]
 
 
-def test_what_is_no_query_is_refused() -> None:
+def test_objects_that_are_not_queries_are_refused() -> None:
     with pytest.raises(UserError, match="int is not a query"):
         text_of(3)

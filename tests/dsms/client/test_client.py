@@ -112,12 +112,12 @@ def test_each_kind_of_error_is_an_exception(status: int, kind: str, expected: ty
         assert (error.line, error.column) == ((3, 7) if kind == "sql" else (None, None))
 
 
-def test_what_is_no_coordinator() -> None:
+def test_server_that_is_not_a_coordinator_is_reported() -> None:
     for error in both(lambda _: httpx.Response(502, text="<html>"), lambda client: client.status()):
         assert isinstance(error, Unavailable) and "answers 502 and is not a coordinator" in str(error)
 
 
-def test_what_is_sent() -> None:
+def test_requests_of_all_calls() -> None:
     seen: list[tuple[str, str, Any]] = []
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -170,7 +170,7 @@ def test_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heads == ["Bearer mine", "Bearer mine", None, None]
 
 
-def test_what_may_pass_is_sent_again_with_the_same_key(no_pauses: list[float]) -> None:
+def test_transient_failures_are_retried_with_the_same_key(no_pauses: list[float]) -> None:
     keys: list[str] = []
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -264,14 +264,14 @@ def server(cuts: list[int], count: int, end: bytes = END, size: int = 7) -> Hand
 
 
 @given(st.lists(st.integers(0, 1500), max_size=6), st.integers(1, 200))
-def test_whatever_is_cut_each_change_comes_once(cuts: list[int], size: int) -> None:
+def test_each_change_is_read_once_despite_cut_connections(cuts: list[int], size: int) -> None:
     """A number of bytes that is less than the body cuts the connection there."""
     for changes in both(server(cuts, 9, size=size), lambda client: client.changes("hot", follow=False)):
         assert [change.ts for change in changes] == list(range(9))
         assert all(change.row == {"n": f"é\u2028\x85{change.ts}"} for change in changes)
 
 
-def test_a_connection_that_just_ends_is_taken_up_again(no_pauses: list[float]) -> None:
+def test_connection_that_ends_early_is_resumed(no_pauses: list[float]) -> None:
     bodies = iter([line(0), line(1) + line(2)[:9], line(2) + END] * 2)
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -287,7 +287,7 @@ def test_a_dropped_result_is_an_exception() -> None:
         assert isinstance(error, ResultDropped) and '"hot" was dropped' in str(error)
 
 
-def test_patience_ends(no_pauses: list[float]) -> None:
+def test_following_fails_once_the_patience_ends(no_pauses: list[float]) -> None:
     for error in both(lambda _: refusal(503, "external"), lambda client: client.changes("hot", patience_s=3)):
         assert isinstance(error, Unavailable) and error.status == 503
     half = no_pauses[: len(no_pauses) // 2]
@@ -350,7 +350,9 @@ def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) 
         ({**COVER, "covered": True, "refused": [REFUSED]}, 60.0, RecordRefused, "record 0/4 was refused: late"),
     ],
 )
-def test_waiting_in_vain(cover: dict[str, Any], timeout_s: float, expected: type, message: str) -> None:
+def test_wait_fails_if_records_are_not_covered_in_time(
+    cover: dict[str, Any], timeout_s: float, expected: type, message: str
+) -> None:
     handler: Handler = lambda _: httpx.Response(202, json=cover)  # noqa: E731
     for error in both(handler, lambda client: client.wait("hot", "o1:0/4", timeout_s)):
         assert type(error) is expected and message in str(error) and error.cover.frontier == 7
@@ -364,6 +366,6 @@ def test_both_clients_have_the_same_calls() -> None:
     assert calls(Client) == calls(AsyncClient)
 
 
-def test_a_change_of_a_keyed_row_that_goes() -> None:
+def test_removal_from_a_keyed_result_has_the_key_only() -> None:
     gone = b'{"op":"-","key":{"a":1},"ts":3,"partition":1,"offset":2,"token":"o3:0,3"}\n'
     assert list(Feed("hot").take(gone)) == [Change("-", 3, 1, 2, "o3:0,3", None, {"a": 1})]

@@ -98,7 +98,7 @@ def test_each_change_is_in_one_table(count: int, size: int, most: int) -> None:
     assert all(table.schema.names == ["op", "ts", "k", "d"] for table in again)
 
 
-def test_tables_go_on_behind_the_changes_that_were_taken() -> None:
+def test_tables_continue_after_the_changes_already_taken() -> None:
     client = Client("http://c", transport=server(9, 10_000))
     client._http.headers["sync"] = "1"
     changes = client.changes("hot", follow=False)

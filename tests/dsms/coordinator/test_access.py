@@ -107,7 +107,7 @@ def test_each_route_needs_the_role_of_its_method_or_the_one_it_declares(client: 
     assert needed == {call: DECLARED.get(call, "reader" if call[0] == "GET" else "writer") for call in calls}
 
 
-def test_a_role_that_a_route_declares_holds_for_it_alone() -> None:
+def test_declared_role_applies_only_to_its_route() -> None:
     router = APIRouter()
 
     @router.get("/secrets/{name}")

@@ -60,7 +60,7 @@ def test_a_source_is_held_until_all_have_followed_and_then_has_its_partitions() 
     assert world.store.catalog.version == unchanged
 
 
-def test_what_was_published_before_state_was_lost_counts_as_passed() -> None:
+def test_instants_published_before_state_was_lost_count_as_passed() -> None:
     world = World()
     world.partitions, world.published = 2, {"o3": 40, "o9": 90}
     held = world.turn("o3").held
@@ -76,7 +76,7 @@ def test_partitions_of_a_source_that_nobody_reads_count_from_the_beginning() -> 
     assert passed("o1", {}, {}) is None
 
 
-def test_executors_that_do_not_follow_do_not_stop_others_for_ever() -> None:
+def test_hold_ends_if_executors_do_not_follow() -> None:
     world = World()
     world.partitions = 2
     assert world.turn("o3").held is not None
@@ -88,7 +88,7 @@ def test_executors_that_do_not_follow_do_not_stop_others_for_ever() -> None:
     assert world.source.held is not None, "it is tried again"
 
 
-def test_a_topic_made_anew_has_no_added_partitions() -> None:
+def test_recreated_topic_has_no_added_partitions() -> None:
     world = World()
     world.partitions, world.topic_id = 5, "another"
     assert world.turn("o3").held is None

@@ -59,7 +59,7 @@ def test_statement_results(client, service):
     assert service.executed == ["CREATE STREAM s OVER readings KEY room"]
 
 
-def test_a_call_is_cancelled_when_its_client_goes_away(client, service):
+def test_call_is_cancelled_when_its_client_disconnects(client, service):
     with pytest.raises(httpx.ReadTimeout):
         client.post("/v1/statements", json={"sql": "SELECT forever"}, timeout=0.5)
     assert wait_until(lambda: service.cancelled, 20)
@@ -114,13 +114,13 @@ def test_a_query_that_is_being_replaced_asks_to_retry():
     assert json.loads(answer.body)["error"]["kind"] == "busy"
 
 
-def test_internal_error_is_told(client):
+def test_internal_error_is_reported(client):
     answer = client.post("/v1/statements", json={"sql": "defect"})
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, "frontier moved back")
 
 
 @pytest.mark.parametrize("body", [{}, {"sql": 1}, {"sql": "x", "sqll": "y"}])
-def test_a_body_that_does_not_fit(client, body):
+def test_invalid_body_is_refused(client, body):
     answer = client.post("/v1/statements", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["kind"] == "user"

@@ -55,7 +55,7 @@ def client(notes: Notes) -> tuple[TestClient, FakeService]:
     return TestClient(app, headers={"Content-Type": "application/json"}), service
 
 
-def test_what_changes_something_is_noted_before_and_after() -> None:
+def test_changes_are_audited_before_and_after() -> None:
     notes = Notes()
     with audited(notes, ANN, "DROP VIEW v", changes=True):
         assert notes.acts == [("ann", "begun", "DROP VIEW v", "", 0)]
@@ -71,7 +71,7 @@ def test_what_changes_something_is_noted_before_and_after() -> None:
     ]
 
 
-def test_nothing_is_done_that_cannot_be_noted() -> None:
+def test_changes_are_refused_if_they_cannot_be_audited() -> None:
     notes, done = Notes(), []
     notes.away = True
     with pytest.raises(ExternalError, match="nothing was done"), audited(notes, ANN, "DROP VIEW v", changes=True):
@@ -83,7 +83,7 @@ def test_nothing_is_done_that_cannot_be_noted() -> None:
     assert calls.get("/v1/queries", headers={"Authorization": f"Bearer {READER_TEXT}"}).status_code == 200
 
 
-def test_calls_and_refusals_are_noted() -> None:
+def test_calls_and_refusals_are_audited() -> None:
     notes = Notes()
     calls, _ = client(notes)
     calls.post("/v1/tables/readings/rows", content=b"{}", headers={"Authorization": f"Bearer {TEXT}"})
@@ -100,7 +100,7 @@ def test_calls_and_refusals_are_noted() -> None:
     ]
 
 
-def test_a_flood_of_refusals_is_noted_in_part_and_counted() -> None:
+def test_flood_of_refusals_is_audited_in_part_and_counted() -> None:
     notes = Notes()
     calls, _ = client(notes)
     for _ in range(60):

@@ -70,7 +70,7 @@ def test_reads_do_not_wait_for_a_change_that_is_being_decided(opened: Opened) ->
     assert opened.store.try_change(with_stream("other")) is not None
 
 
-def test_a_decision_may_register_schemas_while_others_do() -> None:
+def test_decision_may_register_schemas_concurrently() -> None:
     """A call to the registry locks the registry and then the log. A decision may register schemas; therefore it must
     not hold the lock of the log."""
     log = MemoryChangeLog()
@@ -91,7 +91,9 @@ def test_a_decision_may_register_schemas_while_others_do() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "names"), [("kept", {"a", "b"}), ("lost", {"b"})])
-def test_a_write_in_doubt_is_settled_by_the_log_before_the_next(opened: Opened, outcome: str, names: set[str]) -> None:
+def test_write_in_doubt_is_settled_from_the_log_before_the_next_write(
+    opened: Opened, outcome: str, names: set[str]
+) -> None:
     opened.log.outcome = outcome  # type: ignore[assignment]
     with pytest.raises(ExternalError, match="timed out"):
         opened.store.change(with_stream("a"))
@@ -101,7 +103,7 @@ def test_a_write_in_doubt_is_settled_by_the_log_before_the_next(opened: Opened, 
     assert opened.announced == [len(names)]
 
 
-def test_who_waits_for_settled_writes_and_the_watcher_settle_too(opened: Opened) -> None:
+def test_callers_and_the_watcher_settle_writes_in_doubt(opened: Opened) -> None:
     for settle in (opened.store.settled_version, opened.store.settle, opened.store.try_settle):
         opened.log.outcome = "kept"
         name, version = settle.__name__, opened.store.catalog.version
@@ -111,7 +113,7 @@ def test_who_waits_for_settled_writes_and_the_watcher_settle_too(opened: Opened)
         assert opened.store.catalog.version == version + 1 and not opened.log.in_doubt
 
 
-def test_nothing_is_settled_or_written_while_kafka_is_away(opened: Opened) -> None:
+def test_nothing_is_settled_or_written_while_kafka_is_unavailable(opened: Opened) -> None:
     opened.log.away = True
     for call in (opened.store.check, opened.store.settled_version, lambda: opened.store.change(with_stream("a"))):
         with pytest.raises(ExternalError, match="kafka is away"):
@@ -119,7 +121,7 @@ def test_nothing_is_settled_or_written_while_kafka_is_away(opened: Opened) -> No
     assert not opened.log.in_doubt and opened.store.catalog.version == 0
 
 
-def test_events_in_doubt_are_settled_before_others_follow(opened: Opened) -> None:
+def test_registry_events_in_doubt_are_settled_before_the_next_event(opened: Opened) -> None:
     opened.log.outcome = "kept"
     with pytest.raises(ExternalError, match="timed out"):
         opened.store.write_event({"number": 1})

@@ -72,7 +72,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_what_redis_lost_is_restored_and_fragments_are_assigned(watched: Watched) -> None:
+def test_documents_lost_by_redis_are_restored_and_fragments_assigned(watched: Watched) -> None:
     for _ in range(2):
         watched.watcher.turn()
         assert watched.documents.catalog_copy == copy_of(watched.store.catalog)
@@ -87,7 +87,7 @@ def test_a_change_is_copied_at_once(watched: Watched) -> None:
     assert watched.copied_version() == 1
 
 
-def test_troubles_are_told_until_they_have_passed(watched: Watched) -> None:
+def test_problems_are_reported_until_they_end(watched: Watched) -> None:
     watched.documents.away = watched.log.away = True
     watched.watcher.turn()
     assert watched.watcher.readiness() == {"redis": "redis is away", "kafka": "kafka is away"} and watched.seen == []
@@ -125,7 +125,7 @@ def test_a_turn_waits_for_no_statement(watched: Watched) -> None:
     assert watched.copied_version() == 1
 
 
-def test_a_replaced_coordinator_looks_after_nothing(watched: Watched) -> None:
+def test_replaced_coordinator_runs_no_duties(watched: Watched) -> None:
     watched.log.replaced = True
     watched.watcher.turn()
     assert watched.watcher.readiness() == {"leader": "a newer coordinator has taken over"}
@@ -139,7 +139,7 @@ def test_a_replaced_coordinator_looks_after_nothing(watched: Watched) -> None:
     [b"\xff", b"[" * 100_000, b'{"version": "x"}', b"[]", copy_of(Catalog(7), "other"), copy_of(Catalog(10**12))],
     ids=["bytes", "bomb", "types", "list", "another cluster's", "of a version that there is not"],
 )
-def test_what_is_no_copy_of_the_catalog_is_written_anew(watched: Watched, junk: bytes) -> None:
+def test_invalid_catalog_copy_is_rewritten(watched: Watched, junk: bytes) -> None:
     watched.change()
     watched.documents.catalog_copy = junk
     watched.watcher.turn()
@@ -158,7 +158,7 @@ def test_a_replaced_coordinator_leaves_the_copy_of_the_newer_one(watched: Watche
 @pytest.mark.parametrize(
     "junk", [b"\xff", b'{"0": {"executor": 1}}', b'{"0": {"executor": "e", "lease": 9223372036854775807}}']
 )
-def test_what_are_no_assignments_is_written_anew(watched: Watched, junk: bytes) -> None:
+def test_invalid_assignments_are_rewritten(watched: Watched, junk: bytes) -> None:
     watched.documents.assigned = junk
     before = time.time_ns() // 1_000_000
     watched.watcher.turn()

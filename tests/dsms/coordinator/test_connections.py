@@ -64,7 +64,7 @@ def test_a_connection_without_a_whole_head_ends(soon: None, url: str, begun: byt
         assert begun.count(b"\r\n\r\n") or closed(connection)
 
 
-def test_bytes_one_by_one_do_not_prolong_it(soon: None, url: str) -> None:
+def test_single_bytes_do_not_extend_the_deadline(soon: None, url: str) -> None:
     with connected(url) as connection:
         connection.settimeout(0.05)
         for _ in range(100):
@@ -75,7 +75,7 @@ def test_bytes_one_by_one_do_not_prolong_it(soon: None, url: str) -> None:
         raise AssertionError("the connection is still open")
 
 
-def test_a_body_that_stops_ends_the_connection_and_one_that_goes_on_does_not(soon: None) -> None:
+def test_stalled_body_ends_the_connection_and_slow_body_does_not(soon: None) -> None:
     with serving(echo()) as url:
         with connected(url) as stopped:
             stopped.sendall(POST + b"[1,")

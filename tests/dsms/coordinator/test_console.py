@@ -25,7 +25,7 @@ def client() -> TestClient:
     return TestClient(create_app(FakeService(), SchemaRegistry(lambda _: None), Access((kept,))))
 
 
-def test_it_is_served_to_whoever_has_no_token_while_data_is_not(client: TestClient) -> None:
+def test_console_needs_no_token_and_data_does(client: TestClient) -> None:
     answer = client.get("/console", follow_redirects=True)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")
@@ -56,20 +56,20 @@ def test_every_file_that_is_named_exists(client: TestClient) -> None:
     assert named | {START} == set(assets())
 
 
-def test_the_policies_that_are_offered_are_those_that_there_are(client: TestClient) -> None:
+def test_console_offers_all_scheduling_policies(client: TestClient) -> None:
     named = re.fullmatch(r"export const POLICIES = (\[.*\]);\n", client.get("/console/policies.js").text)
     assert named and json.loads(named[1]) == ["round_robin", "fifo", "greedy", "chain", "weighted_fair"]
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(assets()) if not name.startswith("vendor/")])
-def test_nothing_is_asked_of_another_server(client: TestClient, name: str) -> None:
+def test_console_requests_nothing_from_other_servers(client: TestClient, name: str) -> None:
     assert b"://" not in assets()[name].content
     policy = client.get(f"/console/{name}").headers["content-security-policy"]
     assert policy.startswith("default-src 'self';") and "frame-ancestors 'none'" in policy
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "../assets.py", "%2e%2e/assets.py", "vendor", "vendor/dagre.LICENSE"])
-def test_what_is_no_file_of_it_is_not_found(client: TestClient, name: str) -> None:
+def test_paths_that_are_not_console_files_are_not_found(client: TestClient, name: str) -> None:
     answer = client.get(f"/console/{name}")
     assert answer.status_code in (401, 404)
     assert "error" in answer.json()

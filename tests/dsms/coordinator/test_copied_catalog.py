@@ -51,7 +51,7 @@ def test_objects_keep_their_ids_and_get_topics_of_the_copy() -> None:
     }
 
 
-def test_what_a_replaced_query_read_is_read_there_as_well() -> None:
+def test_former_version_of_a_query_reads_the_topics_of_the_copy() -> None:
     former = copied(Naming({"t": "t-mirror"}, "test.")).find("V").former  # type: ignore[union-attr]
     assert former is not None
     assert [item.topic for item in former.objects if isinstance(item, Source)] == ["t-mirror"]
@@ -63,7 +63,7 @@ def test_the_log_of_a_table_is_named_as_a_source_is() -> None:
     assert table.topic == "names-mirror"
 
 
-def test_events_of_the_registry_stay_and_the_systems_objects_are_made_anew() -> None:
+def test_copied_log_keeps_registry_events_and_omits_system_objects() -> None:
     log = copied_log(entries(), Naming({}))
     assert log[b"registry/1"] == b"event"
     assert META not in log

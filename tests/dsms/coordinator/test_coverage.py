@@ -34,7 +34,7 @@ def test_a_position_is_its_text(offsets: list[int]) -> None:
 
 
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 400)), min_size=1, max_size=300))
-def test_a_token_stands_for_its_records(places: set[tuple[int, int]]) -> None:
+def test_token_covers_its_records(places: set[tuple[int, int]]) -> None:
     token = token_of("o1", places)
     assert parse_records(str(token)) == token
     covered = {(span.partition, offset) for span in token.spans for offset in range(span.first, span.last + 1)}
@@ -45,7 +45,7 @@ def test_a_token_stands_for_its_records(places: set[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "o1:", "o1:0", "o1:0/5-4", "o1:0/١", "x:0/1", "o1:0/" + "9" * 19, "o1:0/1,"])
-def test_what_is_no_token(text: str) -> None:
+def test_invalid_tokens_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="not a token of published records"):
         parse_records(text)
 
@@ -82,7 +82,7 @@ def test_a_result_covers_what_is_processed_and_final(span: str, instants: list[i
     assert asked is not None and coverage.cover(asked).covered is covered
 
 
-def test_refused_records_are_told() -> None:
+def test_refused_records_are_reported() -> None:
     query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
     letter = {"partition": 0, "offset": 2, "reason": "not JSON", "query": None, "value": "no json"}
     others = [{**letter, "offset": 1}, {**letter, "query": "another"}, {**letter, "partition": 1}]

@@ -45,7 +45,7 @@ def turned(duty: CutOver, alive: dict[str, ExecutorStatus]) -> None:
     assert wait_until(lambda: duty._thread is None or not duty._thread.is_alive(), 10, pause_s=0.005)
 
 
-def test_it_waits_for_executors_that_name_themselves_and_is_done_once() -> None:
+def test_cut_over_waits_for_executors_that_mark_records_and_happens_once() -> None:
     logs = Log(), Log(has=True)
     duty = made(*logs)
     turned(duty, {})
@@ -56,7 +56,7 @@ def test_it_waits_for_executors_that_name_themselves_and_is_done_once() -> None:
     assert [log.looks for log in logs] == [1, 1] and logs[0].has
 
 
-def test_it_is_tried_again() -> None:
+def test_failed_cut_over_is_retried() -> None:
     log = Log(failures=2)
     duty = made(log)
     for _ in range(2):

@@ -68,7 +68,7 @@ def repaired(findings: list[Finding]) -> None:
 PROGRESS = {b"dsms.hot/0": b'{"query":"o3","frontier":5,"epoch":1}', b"dead/o1/0": b"[5,2]"}
 
 
-def test_junk_is_settled_and_what_covers_a_record_is_not() -> None:
+def test_invalid_records_are_settled_unless_they_hide_valid_ones() -> None:
     logs = MemoryLogs(
         logged(CATALOG),
         PROGRESS,
@@ -106,7 +106,7 @@ def test_progress_of_what_was_dropped_is_removed() -> None:
     assert list(dropped_findings(MemoryLogs(logged(CATALOG), PROGRESS), CATALOG)) == []
 
 
-def test_progress_of_the_parts_of_a_divided_query_stays() -> None:
+def test_progress_of_shards_is_kept() -> None:
     parts = {
         b"dsms.hot/0": b'{"query":"o3@0of2","frontier":5,"epoch":1}',
         b"dsms.hot/1": b'{"query":"o3@1of2","frontier":5,"epoch":1}',
@@ -119,7 +119,7 @@ def test_progress_of_the_parts_of_a_divided_query_stays() -> None:
     assert [keys for _, keys, _ in logs.written] == [list(gone)]
 
 
-def test_the_lost_version_of_the_catalog_comes_from_the_copy_alone() -> None:
+def test_lost_catalog_version_is_restored_only_from_the_copy() -> None:
     parts = {key: body for key, body in logged(CATALOG).items() if key != b"catalog"}
     logs = MemoryLogs(parts, {}, catalog={b"catalog"})
     assert logs.catalog is None
@@ -228,7 +228,7 @@ def test_a_copy_of_another_version_is_written_anew() -> None:
     assert list(document_findings(documents)) == []
 
 
-def test_a_manifest_that_does_not_name_the_runs_of_every_target_does_not_fit() -> None:
+def test_manifest_without_the_runs_of_every_target_is_a_misfit() -> None:
     lane = LaneManifest(("o3",), {}, [{}])
     assert Manifest(lanes={"o3": lane}, targets=1).misfit(1) is None
     assert Manifest(lanes={"o3": lane}, targets=2).misfit(2) is not None
@@ -239,7 +239,7 @@ def test_the_cut_over_waits_for_the_last_executor_that_names_nobody() -> None:
     assert all_mark(["0"], {"a": new}) and not all_mark(["0"], {"a": new, "b": old}) and not all_mark([], {})
 
 
-def test_reading_without_a_bound_of_what_is_decompressed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unbounded_decompression_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     if library() is not None:
         assert list(reader_findings(KafkaSettings("k:9092"))) == []
         (found,) = reader_findings(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI"}))

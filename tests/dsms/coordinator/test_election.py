@@ -91,7 +91,7 @@ def test_at_most_one_leads(steps: list[tuple[int, str, float]], offsets: list[fl
 
 
 @given(draw.lists(draw.integers(0, 2), min_size=30, max_size=60))
-def test_somebody_leads_soon(order: list[int]):
+def test_a_candidate_leads_once_the_lease_has_ended(order: list[int]):
     """If candidates take turns without pauses longer than the lease, there is a leader when the lease has ended."""
     store, now = Shared(Lease("gone", 6, 4, "0")), 0.0
     actors = [Actor(f"c{number}", 0.0) for number in range(3)]
@@ -170,7 +170,7 @@ def test_a_leader_whose_call_hangs_ends_in_time():
     loop.join()
 
 
-def test_a_write_whose_answer_was_lost_makes_no_leader_until_it_is_seen():
+def test_candidate_with_a_lost_answer_leads_only_after_it_reads_its_lease():
     store, clock = Shared(), Clock()
     candidate, lost = leadership(store, clock)
     store.trouble = "answer lost"

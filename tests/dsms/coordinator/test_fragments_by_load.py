@@ -68,7 +68,7 @@ def test_a_query_that_catches_up_keeps_its_fragments(duty: Duty) -> None:
     assert duty.turn(BEHIND_S - 1, BEHIND) == 1 and duty.turn(1, BEHIND) == 2
 
 
-def test_one_executor_gains_nothing_by_fragments(duty: Duty) -> None:
+def test_one_executor_gets_no_more_fragments(duty: Duty) -> None:
     alone = {"e": ExecutorStatus(RUNNING)}
     assert duty.turn(0, BEHIND, alone) == duty.turn(BEHIND_S, BEHIND, alone) == 1
 

@@ -53,7 +53,7 @@ def test_a_call_that_failed_may_be_sent_again(served: tuple[StreamingService, st
     assert len(service.executed) == 2
 
 
-def test_a_call_under_way_is_not_done_beside_itself(served: tuple[StreamingService, str]) -> None:
+def test_running_call_is_not_run_twice(served: tuple[StreamingService, str]) -> None:
     service, url = served
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(post, url, f"{CREATE} -- slow", "k")
@@ -90,7 +90,7 @@ def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -
         ("SHOW STREAMS", 2, 200),
     ],
 )
-def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, status: int) -> None:
+def test_only_repeatable_calls_are_run_again_after_a_crash(sql: str, now: int, status: int) -> None:
     """The first coordinator dies between the effect and the answer. The second one has the same store."""
     store = MemoryAnswers()
     with running() as (first, url):

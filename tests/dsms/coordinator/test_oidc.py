@@ -119,7 +119,7 @@ def token(key: Any = RSA, header: dict[str, Any] | None = None, **claims: Any) -
 
 
 @pytest.mark.parametrize("key", [RSA, EC])
-def test_tokens_of_the_issuer_are_taken(login: Login, key: Any) -> None:
+def test_tokens_of_the_issuer_are_accepted(login: Login, key: Any) -> None:
     assert login.get(token(key)) == (200, "")
     assert login.get(token(key, aud=["other", AUDIENCE])) == (200, "")
     assert login.get(token(key, header={"typ": "at+jwt"}, nbf=NOW + 20, exp=NOW - 20, iat=NOW)) == (200, "")  # leeway
@@ -223,7 +223,7 @@ def test_a_new_key_is_fetched_when_a_token_names_it_but_not_for_every_token(logi
     assert login.get(token(RSA)) == (401, "the token is signed by an unknown key")  # the issuer has withdrawn this key
 
 
-def test_a_key_that_is_taken_back_is_forgotten_after_a_while(login: Login) -> None:
+def test_withdrawn_key_is_refused_after_a_while(login: Login) -> None:
     assert login.get(token()) == (200, "")
     login.keys = [EC]
     login.elapsed += FRESH_S + 1
@@ -233,7 +233,7 @@ def test_a_key_that_is_taken_back_is_forgotten_after_a_while(login: Login) -> No
     assert login.get(token())[0] == 401
 
 
-def test_an_issuer_that_is_away_is_told_from_a_wrong_token(login: Login) -> None:
+def test_unavailable_issuer_is_distinguished_from_a_wrong_token(login: Login) -> None:
     login.up = False
     answer = login.client.get("/v1/queries", headers={"Authorization": f"Bearer {token()}"})
     assert answer.status_code == 503 and answer.headers["Retry-After"] == "10"
@@ -244,7 +244,7 @@ def test_an_issuer_that_is_away_is_told_from_a_wrong_token(login: Login) -> None
     assert login.get(token()) == (200, "")
 
 
-def test_known_keys_are_used_for_a_while_when_the_issuer_is_away(login: Login) -> None:
+def test_known_keys_are_used_for_a_while_if_the_issuer_is_unavailable(login: Login) -> None:
     assert login.get(token()) == (200, "")
     login.up = False
     login.elapsed += STALE_S - 1
@@ -260,7 +260,7 @@ def test_known_keys_are_used_for_a_while_when_the_issuer_is_away(login: Login) -
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"keys": 7}', b'{"keys": ' + b"[" * 100_000])
-def test_what_is_no_document_of_keys_is_refused(login: Login, body: bytes) -> None:
+def test_invalid_key_documents_are_refused(login: Login, body: bytes) -> None:
     login.body = body
     assert login.get(token())[0] == 503
 

@@ -74,7 +74,7 @@ def duty() -> Duty:
     return Duty()
 
 
-def test_better_orders_are_taken_once_they_were_better_for_a_while(duty: Duty) -> None:
+def test_better_join_order_is_adopted_after_it_was_better_for_a_while(duty: Duty) -> None:
     assert {query.next_join_orders for query in duty.look(STABLE_FOR_S)} == {None}
     q, alike, fixed, unbounded = duty.look(CHECK_EVERY_S)
     assert q.next_join_orders == alike.next_join_orders == ((0, 2, 1),)
@@ -102,7 +102,7 @@ def test_a_plan_that_is_ready_takes_over_and_rests(duty: Duty) -> None:
     assert after == msgspec.structs.replace(q, join_orders=((0, 2, 1),), next_join_orders=None)
 
 
-def test_what_executors_said_of_an_earlier_catalog_does_not_count(duty: Duty) -> None:
+def test_reports_about_an_earlier_catalog_are_ignored(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.behind = 1
     for said in ("ready", "failed"):
@@ -129,14 +129,14 @@ def test_estimates_out_of_all_bounds_change_nothing(duty: Duty, monkeypatch: pyt
     assert {query.next_join_orders for query in duty.look(2 * STABLE_FOR_S)} == {None}
 
 
-def test_a_plan_that_fails_is_given_up(duty: Duty) -> None:
+def test_failed_next_plan_is_abandoned(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
     assert after == msgspec.structs.replace(q, next_join_orders=None, orders_by_statistics=False)
     assert duty.look(2 * REST_S)[0] == after
 
 
-def test_nothing_changes_where_nothing_was_measured(duty: Duty) -> None:
+def test_join_orders_stay_without_measurements(duty: Duty) -> None:
     duty.statistics = Statistics()
     assert {query.next_join_orders for query in duty.look(2 * STABLE_FOR_S)} == {None}
 

@@ -47,7 +47,7 @@ def test_a_page_of_another_origin_is_refused(client: TestClient, method: str, or
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "anything"])
-def test_what_a_browser_marks_as_foreign_is_refused_without_an_origin(client: TestClient, site: str) -> None:
+def test_cross_site_requests_without_an_origin_are_refused(client: TestClient, site: str) -> None:
     image = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
     assert client.get("/v1/queries", headers=image).status_code == 403
     framed = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}

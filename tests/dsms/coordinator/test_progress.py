@@ -13,7 +13,7 @@ def said(first: int, second: int, batch: int = 50) -> dict[str, ExecutorStatus]:
     return {"executor": ExecutorStatus("running", batch_records=batch, lanes={"q": lane})}
 
 
-def test_a_query_that_catches_up() -> None:
+def test_progress_of_a_query_that_catches_up() -> None:
     pace = ReadingRates()
     first = pace.update(10.0, said(100, 0), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
     assert (first.read, first.unread, first.percent, first.text) == (0, 1000, 0, "catching up 0 %")
@@ -43,12 +43,12 @@ def test_only_the_last_seconds_count_for_the_rate() -> None:
     assert (progress.rate, progress.catch_up_rate, progress.seconds_left) == (0.0, 0.0, None)
 
 
-def test_who_falls_back_has_no_end_in_sight() -> None:
+def test_query_that_falls_behind_has_no_time_left() -> None:
     pace = ReadingRates()
     pace.update(0.0, said(100, 0), {"o1/0": 200, "o1/1": 0}, STARTS)
     progress = pace.update(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
     assert (progress.rate, progress.catch_up_rate, progress.seconds_left, progress.behind) == (50.0, -150.0, None, True)
 
 
-def test_nothing_to_read_is_all_read() -> None:
+def test_progress_without_records_is_complete() -> None:
     assert (Progress(0, 0).percent, Progress(0, 0).text) == (100, "running")

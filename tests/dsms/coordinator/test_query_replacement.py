@@ -27,7 +27,7 @@ def cluster() -> StatementCluster:
     return StatementCluster()
 
 
-def test_reads_and_other_statements_go_on_while_a_halt_waits(cluster: StatementCluster) -> None:
+def test_reads_and_other_statements_continue_while_a_halt_waits(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors(REPLACE_QUERY) as replacement:
         assert halted(cluster.store.catalog) == {"q"}
         assert len(cluster.execute("SHOW QUERIES")[0].rows) == 1
@@ -41,7 +41,7 @@ def test_reads_and_other_statements_go_on_while_a_halt_waits(cluster: StatementC
     assert halted(cluster.store.catalog) == set() and cluster.log.catalog == cluster.store.catalog
 
 
-def test_what_was_published_is_asked_for_once_executors_have_halted(cluster: StatementCluster) -> None:
+def test_published_instant_is_read_after_executors_have_halted(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors(REPLACE_QUERY) as replacement:
         cluster.log_ends.instants[cluster.query("q").id] = 41
     replacement.result()
@@ -59,7 +59,7 @@ def test_a_query_is_replaced_by_one_statement_after_the_other(cluster: Statement
     assert written[-1].endswith("v > 5") and any(select.endswith("v > 2") for select in written)
 
 
-def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
+def test_second_replacement_fails_if_the_first_does_not_end() -> None:
     cluster = StatementCluster(halt_s=0.05)
     before = cluster.store.catalog
     cluster.parts.replacements.claim([cluster.query("q")])
@@ -103,7 +103,7 @@ def test_a_query_that_is_dropped_meanwhile_is_not_made_again(cluster: StatementC
     assert sorted(cluster.topics.deleted) == ["dsms.base", "dsms.reader"]
 
 
-def test_an_object_that_takes_the_name_meanwhile_stays_as_it_was_made(cluster: StatementCluster) -> None:
+def test_object_created_meanwhile_under_the_name_is_unchanged(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors(REPLACE_QUERY) as replacement:
         drop = cluster.start("DROP QUERY q")
         cluster.await_gone("q")
@@ -136,7 +136,7 @@ def test_a_reader_that_is_made_meanwhile_is_halted_and_replaced_too(cluster: Sta
     assert {"base", "reader"} in halts and halts[-1] == set()
 
 
-def test_executors_that_do_not_halt_in_time_leave_all_as_it_was() -> None:
+def test_replacement_changes_nothing_if_executors_do_not_halt_in_time() -> None:
     cluster = StatementCluster(halt_s=0.05)
     before = cluster.store.catalog.objects
     with cluster.executor_stuck(), pytest.raises(ExternalError, match="did not halt the query in time; try again"):
@@ -160,7 +160,7 @@ def test_a_change_that_is_refused_halts_nothing(cluster: StatementCluster) -> No
     assert "unchanged" in result.message and cluster.store.catalog is before
 
 
-def test_queries_that_were_left_halted_go_on_later(cluster: StatementCluster) -> None:
+def test_halted_queries_are_resumed_later(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors(REPLACE_QUERY) as replacement:
         clean_up_replacements(cluster.parts, cluster.alive())
         assert halted(cluster.store.catalog) == {"q"}

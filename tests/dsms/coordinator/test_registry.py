@@ -107,7 +107,7 @@ def test_registering_a_deleted_schema_again_keeps_the_id_and_takes_a_new_version
     assert registry.versions("s") == [2]
 
 
-def test_ids_are_not_taken_back():
+def test_ids_of_deleted_schemas_are_not_reused():
     registry = SchemaRegistry()
     registry.register("s", '"int"')
     registry.delete_subject("s")
@@ -179,7 +179,7 @@ def perform(registry, call):
 
 
 @given(st.lists(calls, max_size=12), st.data())
-def test_the_log_is_the_truth(history, data):
+def test_replayed_log_gives_the_same_registry_state(history, data):
     events = []
     registry = SchemaRegistry(events.append)
     for call in history:

@@ -84,7 +84,7 @@ def test_records_of_the_stock_serializer_are_read(registry: SchemaRegistry, url:
     assert deserialize(value, SerializationContext("orders", MessageField.VALUE)).price.cents == 250
 
 
-def test_what_clients_are_told(url: str, client: SchemaRegistryClient):
+def test_protobuf_answers_to_registry_clients(url: str, client: SchemaRegistryClient):
     record(client)
     latest = client.get_latest_version("orders-value")
     assert latest.schema.schema_type == "PROTOBUF"
@@ -94,7 +94,7 @@ def test_what_clients_are_told(url: str, client: SchemaRegistryClient):
     assert latest_schema(url, "orders-value") is None  # this looks up schemas of results, which are never Protobuf
 
 
-def test_a_version_that_others_import_stays(client: SchemaRegistryClient):
+def test_imported_version_cannot_be_deleted(client: SchemaRegistryClient):
     record(client)
     for delete in (client.delete_subject, lambda subject: client.delete_version(subject, 1)):
         with pytest.raises(
@@ -115,13 +115,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED)
-def test_what_is_no_schema(client: SchemaRegistryClient, text: str, why: str):
+def test_invalid_schemas_are_refused(client: SchemaRegistryClient, text: str, why: str):
     with pytest.raises(SchemaRegistryError, match=why) as error:
         client.register_schema("s", Schema(text, "PROTOBUF"))
     assert error.value.error_code == 42201
 
 
-def test_a_reference_to_what_is_not_there(client: SchemaRegistryClient):
+def test_reference_to_a_missing_subject_is_refused(client: SchemaRegistryClient):
     schema = Schema(as_text(ORDER), "PROTOBUF", [SchemaReference("money.proto", "nowhere", 1)])
     with pytest.raises(SchemaRegistryError, match='subject "nowhere" not found'):
         client.register_schema("s", schema)
@@ -181,7 +181,7 @@ def test_maps_are_read_by_their_keys_and_values():
     assert unreadable(json.dumps(document(as_text(file("a.proto", message("A", {}))), [])), old) == []
 
 
-def test_references_are_to_what_stays(registry: SchemaRegistry, client: SchemaRegistryClient, url: str):
+def test_invalid_references_are_refused(registry: SchemaRegistry, client: SchemaRegistryClient, url: str):
     client.register_schema("money.proto", Schema(as_text(MONEY), "PROTOBUF"))
     client.register_schema("avro", Schema('"string"', "AVRO"))
     needing = file("a.proto", message("A", {"price": ".shop.Money"}), dependency=["money.proto"])
@@ -198,7 +198,7 @@ def test_references_are_to_what_stays(registry: SchemaRegistry, client: SchemaRe
     assert (answer.status_code, answer.json()["error_code"]) == (404, 40401)
 
 
-def test_what_a_caller_may_not_read_he_may_not_import():
+def test_caller_may_not_import_unreadable_subjects():
     registry = SchemaRegistry()
     registry.register("secret-value", json.dumps(document(as_text(MONEY), [])))
     ann = PermittedRegistry(

@@ -84,7 +84,7 @@ def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
     assert len(set(tokens)) == 4 and tokens[-1] == "o3:4,1"
 
 
-def test_going_on_behind_every_token_gives_the_rest_and_nothing_twice(served: tuple[StreamingService, str]) -> None:
+def test_reading_after_any_token_gives_exactly_the_rest(served: tuple[StreamingService, str]) -> None:
     service, url = served
     fill(service.results.log)
     whole = [line for line in ndjson(url) if "op" in line]
@@ -172,7 +172,7 @@ def test_refused(served: tuple[StreamingService, str], path: str, headers: dict,
     assert (answer.status_code, answer.json()["error"]["kind"]) == (status, kind)
 
 
-def test_there_is_a_bound_on_readers() -> None:
+def test_number_of_readers_is_limited() -> None:
     with running(FeedSettings(poll_s=0.01, feeds=1)) as (_, url), reading(url) as first:
         lines = first.iter_lines()
         assert "start" in next(lines)
@@ -180,7 +180,7 @@ def test_there_is_a_bound_on_readers() -> None:
         assert (answer.status_code, answer.json()["error"]["kind"], answer.headers["retry-after"]) == (429, "busy", "1")
 
 
-def test_a_reader_that_stands_still_is_not_read_ahead_for(served: tuple[StreamingService, str]) -> None:
+def test_stalled_reader_stops_reading_ahead(served: tuple[StreamingService, str]) -> None:
     service, url = served
     log, rows = service.results.log, 40_000
     for ts in range(rows):
@@ -294,7 +294,7 @@ def test_roles() -> None:
             assert httpx.post(path, content=b"{}", headers=headers, trust_env=False).status_code == publishes
 
 
-def test_who_may_publish_to_a_topic_is_asked_before_records_are_sent() -> None:
+def test_right_to_publish_is_checked_before_records_are_sent() -> None:
     tokens = {role: new_token(role, role) for role in ("reader", "writer", "administrator")}
     with running(access=Access(tuple(kept for _, kept in tokens.values()))) as (_, url):
         for topic, role, force, status in (

@@ -59,7 +59,7 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize("sql", ALLOWED)
-def test_what_the_rules_allow_is_done(cluster: StatementCluster, sql: str) -> None:
+def test_permitted_statements_are_run(cluster: StatementCluster, sql: str) -> None:
     cluster.execute(sql, ANN)
 
 
@@ -99,7 +99,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("sql", "what"), REFUSED)
-def test_what_no_rule_allows_is_refused_and_nothing_is_done(cluster: StatementCluster, sql: str, what: str) -> None:
+def test_statements_without_permission_are_refused_and_change_nothing(
+    cluster: StatementCluster, sql: str, what: str
+) -> None:
     before, topics = cluster.store.catalog, list(cluster.topics.made)
     with pytest.raises(Forbidden, match=f'token "ann" may not {what}'):
         cluster.execute(sql, ANN)
@@ -229,7 +231,7 @@ def test_plans_are_exported_and_imported_with_the_caller_s_rights(client: TestCl
         ("GET", "/subjects/secret-value/versions/1/schema"), ("GET", "/config/secret-value"),
     ],
 )  # fmt: skip
-def test_calls_about_others_objects_are_forbidden(client: TestClient, method: str, path: str) -> None:
+def test_calls_about_unpermitted_objects_are_forbidden(client: TestClient, method: str, path: str) -> None:
     answer = client.request(method, path, headers={**as_("ann"), "Accept": "application/x-ndjson"})
     assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "forbidden")
 
@@ -373,7 +375,7 @@ def test_wrong_patterns_are_refused(pattern: str) -> None:
         Access((new_token("x", "reader", read=(pattern,))[1],))
 
 
-def test_a_registry_for_everybody_needs_the_right_to_all_topics() -> None:
+def test_global_registry_settings_need_the_right_to_all_topics() -> None:
     registry = SchemaRegistry(lambda _: None)
     few, all_topics = (Principal("x", "administrator", AccessRules.of(write_topics=[topic])) for topic in ("a*", "*"))
     with pytest.raises(Forbidden):

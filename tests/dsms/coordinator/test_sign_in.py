@@ -45,7 +45,7 @@ def code_of(provider: IdentityProvider, verifier: str = VERIFIER) -> str:
     return parse_qs(urlsplit(provider.authorized(asked)).query)["code"][0]
 
 
-def test_whoever_signs_in_has_a_token_that_counts(client: TestClient, provider: IdentityProvider) -> None:
+def test_sign_in_returns_a_valid_token(client: TestClient, provider: IdentityProvider) -> None:
     (offer,) = client.get("/console/sign-in").json()
     assert offer == {
         "issuer": provider.url, "client_id": "console", "scope": "openid",
@@ -72,7 +72,7 @@ def test_whoever_signs_in_has_a_token_that_counts(client: TestClient, provider: 
         ({"code": 7}, 400, "the sign-in request is invalid"),
     ],
 )
-def test_others_have_none(
+def test_invalid_sign_in_requests_get_no_token(
     client: TestClient, provider: IdentityProvider, change: dict[str, object], status: int, said: str
 ) -> None:
     given = {"issuer": provider.url, "code": code_of(provider), "verifier": VERIFIER, "redirect_uri": BACK, **change}
@@ -82,7 +82,7 @@ def test_others_have_none(
     assert "token" not in answer.json()
 
 
-def test_an_issuer_that_is_away_is_said_to_be(client: TestClient, provider: IdentityProvider) -> None:
+def test_unavailable_issuer_is_reported(client: TestClient, provider: IdentityProvider) -> None:
     given = {"issuer": provider.url, "code": code_of(provider), "verifier": VERIFIER, "redirect_uri": BACK}
     provider.close()
     answer = client.post("/console/sign-in", json=given)
@@ -90,7 +90,7 @@ def test_an_issuer_that_is_away_is_said_to_be(client: TestClient, provider: Iden
     assert "cannot reach the issuer" in answer.json()["error"]["message"]
 
 
-def test_without_issuers_nothing_is_offered() -> None:
+def test_without_issuers_there_is_no_sign_in() -> None:
     client = TestClient(create_app(FakeService(), SchemaRegistry(lambda _: None)))
     assert client.get("/console/sign-in").json() == []
     assert client.post("/console/sign-in", json={}).status_code == 400

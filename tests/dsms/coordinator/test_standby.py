@@ -16,7 +16,7 @@ from operators.core.errors import ConfigError
 from tests.support.http_server_thread import serving
 
 
-def test_it_lives_and_is_never_ready():
+def test_standby_is_alive_and_not_ready():
     with serving(standby_app(lambda: '"b" leads')) as url, httpx.Client(base_url=url, trust_env=False) as client:
         assert client.get("/healthz").status_code == 200
         ready = client.get("/readyz")
@@ -24,7 +24,7 @@ def test_it_lives_and_is_never_ready():
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/statements"), ("GET", "/v1/queries"), ("GET", "/subjects")])
-def test_it_refuses_what_only_the_leader_can_answer(method: str, path: str):
+def test_standby_refuses_all_other_calls(method: str, path: str):
     with serving(standby_app(lambda: "nobody leads")) as url:
         answer = httpx.request(method, url + path, json={"sql": "SHOW QUERIES"}, trust_env=False)
     assert answer.status_code == 503

@@ -89,7 +89,7 @@ def test_a_drop_that_cannot_be_written_deletes_nothing(cluster: StatementCluster
     assert cluster.topics.deleted == [] and cluster.store.catalog.get("q") is not None
 
 
-def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> None:
+def test_table_statements_fail_while_kafka_is_unavailable(cluster: StatementCluster) -> None:
     cluster.log.away = True
     with pytest.raises(ExternalError, match="kafka is away"):
         cluster.execute("SELECT k FROM base")
@@ -104,7 +104,7 @@ def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> 
         "CREATE AGGREGATE f(a INT) RETURNS INT LANGUAGE PYTHON HANDLER 'F' AS $$class F: pass$$",
     ],
 )
-def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementCluster, sql: str) -> None:
+def test_python_functions_need_a_coordinator_that_permits_them(cluster: StatementCluster, sql: str) -> None:
     """Otherwise code is refused even from administrators, and in clusters without tokens."""
     without = StatementRunner(replace(cluster.parts, python=False))
     with pytest.raises(Forbidden, match="accepts no functions or aggregates in Python.*--python"):
@@ -158,7 +158,7 @@ def test_a_statement_that_skips_no_record_lets_its_source_be_read_again(
     assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {})
 
 
-def test_nothing_is_skipped_while_an_executor_does_not_follow() -> None:
+def test_no_record_is_skipped_while_an_executor_does_not_follow() -> None:
     cluster = StatementCluster(halt_s=0.2)
     cluster.lanes = {"o4": QueryStatus(offsets={f"{source_of(cluster).id}/0": 7})}
     with cluster.executor_stuck(), pytest.raises(ExternalError, match="executors did not follow"):

@@ -53,7 +53,7 @@ def halted(catalog: Catalog, name: str) -> Object:
     return msgspec.structs.replace(catalog.find(name), halted=True)  # type: ignore[type-var]
 
 
-def test_what_is_said_of_each() -> None:
+def test_displayed_state_of_each_object() -> None:
     cluster = Cluster(ALIVE)
     states, catalog = cluster.states(), with_system_objects(CATALOG, "c", 1)
     displayed = {
@@ -86,14 +86,14 @@ def test_what_is_said_of_each() -> None:
         ({"u": 9}, 'registered, 3 dead letters, topic "t" has only 0 of 2 partitions'),
     ],
 )
-def test_a_topic_that_is_not_as_it_was(topics: dict[str, int], said: str) -> None:
+def test_changed_topic_is_shown_in_the_state_of_its_source(topics: dict[str, int], said: str) -> None:
     looks = []
     states = States(lambda: ALIVE, {}, lambda: looks.append(1) or topics)
     assert [states.of(CATALOG.find("T")) for _ in range(2)] == [said, said]
     assert states.of(CATALOG.find("S")) == "registered" and looks == [1]
 
 
-def test_what_is_not_known_is_asked_for_once() -> None:
+def test_unknown_states_read_redis_once() -> None:
     cluster = Cluster(None)
     states = cluster.states()
     displayed = [states.of(CATALOG.find(name)) for name in ("S", "T", "A", "D", "E")]

@@ -74,7 +74,7 @@ def test_a_coordinator_that_is_replaced_as_it_starts_a_writer_writes_nothing(
     assert old.made[-1].closed and not old.made[-1].began
 
 
-def test_one_that_leads_goes_on_with_a_new_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leader_continues_with_a_new_table_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     leader = Coordinator(monkeypatch)
     leader.start()
     with pytest.raises(Fenced):

@@ -40,7 +40,7 @@ def client(limits: Limits = Limits()) -> TestClient:  # noqa: B008 frozen
     return TestClient(app, headers={"Content-Type": "application/json"})
 
 
-def test_a_token_that_calls_too_often_is_told_when_to_try_again() -> None:
+def test_token_above_its_call_rate_gets_a_retry_after() -> None:
     calls = client()
     answers = [calls.get("/v1/queries", headers=as_(SLOW)) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 429, 429]
@@ -108,7 +108,7 @@ def test_a_token_has_as_many_queries_as_it_may() -> None:
     cluster.execute("PAUSE QUERY a; DROP VIEW b; CREATE QUERY d AS SELECT k FROM R(S)", ann)
 
 
-def test_an_address_without_known_tokens_is_slowed_down_but_not_who_has_one() -> None:
+def test_calls_without_a_known_token_are_limited_by_address() -> None:
     calls = client(Limits(unknown_calls_per_second=5))
     answers = [calls.get("/v1/queries", headers=as_("dsms_wrong")) for _ in range(40)]
     statuses = [answer.status_code for answer in answers]
@@ -140,7 +140,7 @@ def test_a_stream_ends_with_the_token_of_its_reader() -> None:
 
 
 @pytest.mark.parametrize(("until", "sent"), [(None, 3), (2.0, 2), (0.0, 0)])
-def test_nothing_is_sent_after_the_end_of_a_token(until: float | None, sent: int) -> None:
+def test_nothing_is_sent_after_a_token_expires(until: float | None, sent: int) -> None:
     async def text() -> AsyncGenerator[bytes, None]:
         for part in (b"a", b"b", b"c"):
             yield part

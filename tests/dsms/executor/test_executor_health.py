@@ -21,7 +21,7 @@ from dsms.executor.health import HUNG_S, Health, serve_health
         (Health("running", 1.0), "/else", 404),
     ],
 )
-def test_answers(health: Health, path: str, status: int):
+def test_health_answers(health: Health, path: str, status: int):
     server = serve_health("127.0.0.1", 0, lambda: health)
     try:
         answer = httpx.get(f"http://127.0.0.1:{server.server_address[1]}{path}", trust_env=False)

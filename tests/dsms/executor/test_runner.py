@@ -128,7 +128,7 @@ def test_a_lease_that_came_back_unnoticed_is_not_refused(fragment_runner: Runner
     assert (leases(), fragment_runner.status.state) == ([7, 9], "running")
 
 
-def test_who_is_fenced_by_nobody_newer_goes_on(fragment_runner: Runner) -> None:
+def test_fragment_fenced_by_no_newer_owner_recovers(fragment_runner: Runner) -> None:
     fragment_runner.turn(7, Catalog())
     fence(newer=False)
     fragment_runner.turn(7, Catalog())
@@ -197,7 +197,7 @@ def test_a_topic_that_refuses_results_fails_its_query_until_that_is_resumed(frag
     assert Standing.made[-1].failures == {}
 
 
-def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_name(fragment_runner: Runner) -> None:
+def test_query_of_a_recreated_topic_fails_and_its_successor_does_not(fragment_runner: Runner) -> None:
     """The executor may know the new query of the name before it finds out that the topic was re-created."""
     catalog, _ = apply_all(SQL)
     query = next(query.id for query in catalog.queries() if query.name == "a")
@@ -224,7 +224,7 @@ def fail(runner: Runner, reason: str) -> str:
     return runner.remedy
 
 
-def test_what_fails_again_and_again_in_one_way_starts_more_than_the_fragment(fragment_runner: Runner) -> None:
+def test_repeated_equal_failures_restart_the_session(fragment_runner: Runner) -> None:
     """The reasons differ only in the names of files."""
     reasons = [
         f"Query [id = {uuid.uuid4()}, runId = {uuid.uuid4()}] terminated with exception: NoSuchFileException: "
@@ -236,7 +236,7 @@ def test_what_fails_again_and_again_in_one_way_starts_more_than_the_fragment(fra
     assert [fail(fragment_runner, reason) for reason in reasons[3:]] == ["fragment", "fragment", "process"]
 
 
-def test_a_fragment_that_fails_alone_starts_nothing_of_others(fragment_runner: Runner) -> None:
+def test_fragment_that_fails_alone_does_not_restart_the_session(fragment_runner: Runner) -> None:
     """If another fragment commits, the shared session is sound; the cause may be a query that ends its worker."""
     other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
     fragments = {"0": fragment_runner, "1": other}
@@ -308,7 +308,7 @@ def runs_until(runner: Runner, catalog: Catalog, culprit: str, turns: int) -> No
         fragment.died, fragment.idle = culprit in fragment.running_queries, True
 
 
-def test_a_query_that_ends_the_workers_fails_and_the_others_go_on_also_in_another_process(
+def test_query_that_ends_workers_fails_and_others_continue_in_any_process(
     fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "workers_survive", lambda *_: True)

@@ -280,7 +280,7 @@ def test_samples_are_rows_of_their_streams_and_only_what_changed(session: LocalS
     assert "Source" in ran_again and len(changed(before, after)[QUEUES]) == 1
 
 
-def test_the_system_s_objects_change_nothing_for_others() -> None:
+def test_system_objects_do_not_change_users_objects() -> None:
     session = LocalSession()
     session.catalog = with_system_objects(Catalog(), "main", 3)
     session.execute(SQL)
@@ -326,7 +326,7 @@ def test_contradictory_bounds_are_refused() -> None:
             wrong.over(start)
 
 
-def test_a_limit_of_state_needs_one_disk() -> None:
+def test_state_memory_limit_needs_all_workers_on_one_host() -> None:
     elsewhere = Bounds(10, 1000, 1.0, one_host=False)
     assert Tuning(state_memory="none").over(elsewhere).state_memory is None
     with pytest.raises(UserError, match=r"needs all workers on one host.*local\["):

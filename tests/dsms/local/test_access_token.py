@@ -29,7 +29,7 @@ def running(data_dir: Path, **changes: object) -> LocalState:
     return state
 
 
-def test_only_its_owner_reads_it_and_the_coordinator_knows_its_hash_alone(tmp_path: Path) -> None:
+def test_token_is_readable_by_its_owner_and_the_coordinator_stores_its_hash(tmp_path: Path) -> None:
     tokens = made_tokens(tmp_path)
     text = (tmp_path / TOKEN_FILE).read_text().strip()
     (known,) = tokens_of(tokens)
@@ -38,7 +38,7 @@ def test_only_its_owner_reads_it_and_the_coordinator_knows_its_hash_alone(tmp_pa
     assert [file.stat().st_mode & 0o777 for file in (tokens, tmp_path / TOKEN_FILE)] == [0o600, 0o600]
 
 
-def test_it_stays_and_tokens_that_were_added_stay_with_it(tmp_path: Path) -> None:
+def test_token_and_added_tokens_survive_a_restart(tmp_path: Path) -> None:
     tokens = made_tokens(tmp_path)
     text = (tmp_path / TOKEN_FILE).read_text()
     _, ann = new_token("ann", "reader", read=("orders*",))
@@ -52,7 +52,7 @@ def test_it_stays_and_tokens_that_were_added_stay_with_it(tmp_path: Path) -> Non
     assert first == ann and second.sha256 == hashed((tmp_path / TOKEN_FILE).read_text().strip()) != hashed(text.strip())
 
 
-def test_it_is_sent_to_the_coordinator_of_its_directory_alone(tmp_path: Path) -> None:
+def test_token_is_sent_only_to_the_coordinator_of_its_directory(tmp_path: Path) -> None:
     made_tokens(tmp_path)
     running(tmp_path)
     text = (tmp_path / TOKEN_FILE).read_text().strip()
@@ -66,7 +66,7 @@ def test_it_is_sent_to_the_coordinator_of_its_directory_alone(tmp_path: Path) ->
     assert local_token(URL, tmp_path / "nothing") is None
 
 
-def test_clients_find_it_unless_they_are_given_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_find_the_local_token_unless_another_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_tokens(tmp_path)
     running(tmp_path)
     monkeypatch.setenv("DSMS_DATA", str(tmp_path))
@@ -87,7 +87,7 @@ def test_the_link_of_the_console_signs_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["coordinator", "executor-1"])
-def test_services_know_it_by_the_names_of_files_alone(tmp_path: Path, name: str) -> None:
+def test_services_get_the_token_only_by_file_name(tmp_path: Path, name: str) -> None:
     environ = {"DSMS_TOKEN": "of another cluster", "JAVA_HOME": os.environ.get("JAVA_HOME", ""), **os.environ}
     service = next(service for service in services(LocalSettings(data_dir=tmp_path)) if service.name == name)
     spec = service.create(LocalSettings(data_dir=tmp_path), environ).spec  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ def test_services_know_it_by_the_names_of_files_alone(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize("other", [{"without_token": True}, {"tokens": Path("mine.toml")}])
-def test_other_settings_make_none(tmp_path: Path, other: dict[str, object]) -> None:
+def test_other_settings_create_no_token(tmp_path: Path, other: dict[str, object]) -> None:
     settings = LocalSettings(data_dir=tmp_path, **other)  # type: ignore[arg-type]
     assert not settings.makes_token
     for service in services(settings)[2:]:

@@ -85,7 +85,7 @@ def test_cancelling_the_start_leaves_no_process(tmp_path: Path, why: type[BaseEx
     assert not process.alive
 
 
-def test_it_starts_again_after_a_crash(tmp_path: Path):
+def test_process_can_be_started_again_after_a_crash(tmp_path: Path):
     process, file = family(tmp_path)
     process.start()
     first = process.pid

@@ -164,7 +164,7 @@ def test_another_process_with_the_same_id_is_not_the_supervisor(tmp_path: Path):
     assert not supervisor_alive(state_of(tmp_path, os.getpid(), started - 1000))
 
 
-def test_without_room_all_services_stop_say_why_and_go_on_when_there_is_room():
+def test_full_disk_stops_all_services_until_space_is_free():
     """Here the test gives the free space of the disk; `integration/test_local_services.py` fills a real disk."""
     free, answers = [500, 90, 150], dict[str, httpx.Response]()
 

@@ -137,7 +137,7 @@ def test_state_is_that_of_the_last_run_on_each_target() -> None:
     assert (known.state_rows, known.state_bytes) == (9, 90)
 
 
-def test_inputs_come_and_go() -> None:
+def test_measured_inputs_may_be_added_and_removed() -> None:
     """A replaced query also reads the input of its former version until that is no longer needed."""
     known = Measured(since=0.0, at=0.0)
     for rows in ((1, 2), (10,), (5, 5)):

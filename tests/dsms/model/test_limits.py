@@ -13,7 +13,7 @@ from dsms.model.statements import Place
 from operators.core.errors import ConfigError, SqlError, UserError
 
 
-def test_what_is_within_a_limit_passes() -> None:
+def test_values_within_a_limit_pass() -> None:
     Limits(columns=3).check("columns", 3, "the view has {} columns")
 
 

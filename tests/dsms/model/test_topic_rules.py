@@ -45,7 +45,7 @@ RESERVED = [
         "CREATE OR REPLACE VIEW n WITH (topic = '{}') AS SELECT k FROM R(S)",
     ],
 )
-def test_reserved_topics_are_no_sources_and_no_results(topic: str, statement: str, catalog: Catalog) -> None:
+def test_reserved_topics_cannot_be_sources_or_results(topic: str, statement: str, catalog: Catalog) -> None:
     said = refused(statement.format(topic), catalog)
     assert f'topic "{topic}"' in said and ("is reserved" in said or "already belongs to" in said)
 
@@ -90,7 +90,7 @@ def test_an_administrator_opens_topics_to_be_read(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("subject", ["_dsms.local.progress-value", "dsms.hot-value", "dsms.hot-key", "__x", "x" * 300])
-def test_subjects_of_the_systems_topics_are_the_systems(subject: str, catalog: Catalog) -> None:
+def test_subjects_of_system_topics_are_refused(subject: str, catalog: Catalog) -> None:
     with pytest.raises(UserError):
         TopicRules().check_subject(subject, catalog, EVERYTHING)
 
@@ -110,7 +110,7 @@ def test_other_subjects_are_free(catalog: Catalog) -> None:
     "topic",
     ["_dsms.main.progress", "__consumer_offsets", "dsms.T.dead-letters", "dsms.v", "dsms.names", "copy.letters"],
 )
-def test_nobody_publishes_to_topics_of_the_system(topic: str) -> None:
+def test_publishing_to_system_topics_needs_an_administrator_and_force(topic: str) -> None:
     """Only an administrator can force it."""
     catalog = published_catalog()
     writer, administrator = Principal("ann", "writer"), Principal("root", "administrator")
@@ -122,7 +122,7 @@ def test_nobody_publishes_to_topics_of_the_system(topic: str) -> None:
     check_published(topic, catalog, administrator, forced=True)
 
 
-def test_a_token_with_rules_publishes_to_its_topics_alone() -> None:
+def test_token_with_rules_publishes_only_to_its_topics() -> None:
     ann = Principal("ann", "writer", AccessRules.of(write_topics=["t*"]))
     check_published("t", published_catalog(), ann)
     with pytest.raises(Forbidden, match='token "ann" may not write topic "orders"'):

@@ -71,7 +71,7 @@ def test_a_steady_load_is_tried_with_fewer_executors_once() -> None:
     assert counts(world) == [2, 4, 3]
 
 
-def test_there_are_never_more_executors_than_fragments_or_than_are_allowed() -> None:
+def test_executors_are_at_most_the_fragments_and_the_maximum() -> None:
     assert counts(World(fragments=3).run(600, arriving=900)) == [2, 3]
     assert counts(World(fragments=20).run(600, arriving=900)) == [2, 4, 6]
 
@@ -85,18 +85,18 @@ def test_a_number_outside_of_the_bounds_is_brought_within() -> None:
     assert desired_count(ExecutorLoad(0, 0, 9, "caught up", arriving=0.0), SCALING, History(), 0.0)[0] == 1
 
 
-def test_nothing_is_decided_while_executors_start() -> None:
+def test_executor_count_stays_while_executors_start() -> None:
     past = History("behind", since=0.0)
     count, after = desired_count(ExecutorLoad(2, 1, 9, "behind", arriving=900.0), SCALING, past, 100.0)
     assert (count, after.since) == (2, None)
 
 
-def test_an_executor_that_never_starts_does_not_keep_the_others() -> None:
+def test_executor_that_never_starts_does_not_prevent_scaling_down() -> None:
     past = History("caught up", since=0.0)
     assert desired_count(ExecutorLoad(4, 3, 9, "caught up", arriving=0.0), SCALING, past, 100.0)[0] == 3
 
 
-def test_what_other_queries_did_is_forgotten_and_so_is_what_was_long_ago() -> None:
+def test_measurements_of_other_queries_and_old_ones_are_forgotten() -> None:
     past = History("caught up", 0.0, 0.0, {1: (10.0, 0.0)}, frozenset("a"))
     load = ExecutorLoad(2, 2, 9, "caught up", 9.0, frozenset("a"))
     assert desired_count(load, SCALING, past, 100.0)[0] == 2
@@ -104,7 +104,7 @@ def test_what_other_queries_did_is_forgotten_and_so_is_what_was_long_ago() -> No
     assert desired_count(load, SCALING, past, 100_000.0)[0] == 1
 
 
-def test_a_moment_between_two_batches_is_no_catching_up() -> None:
+def test_pause_between_batches_does_not_count_as_catching_up() -> None:
     past, load = History(), ExecutorLoad(1, 1, 9, "behind", 900.0)
     asked = []
     for now in range(0, 12, 2):
@@ -115,7 +115,7 @@ def test_a_moment_between_two_batches_is_no_catching_up() -> None:
     assert asked == [1, 1, 1, 1, 1, 2]
 
 
-def test_nobody_goes_while_queries_catch_up() -> None:
+def test_no_executor_is_removed_while_queries_catch_up() -> None:
     world = World(fragments=8, asked=4, alive=4, waiting=50_000)
     assert counts(world.run(300, arriving=250)) == []
 

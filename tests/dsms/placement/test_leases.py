@@ -16,7 +16,7 @@ def assigned(current: Assignment | None, alive: dict[str, ExecutorStatus], now: 
     return assign({"0": current} if current else {}, alive, ["0"], now).get("0")
 
 
-def test_it_stays_while_its_executor_lives_and_moves_with_a_new_lease() -> None:
+def test_assignment_stays_while_its_executor_lives_and_moves_with_a_new_lease() -> None:
     first = assigned(None, {"b": UP, "a": UP}, 100)
     assert first == Assignment("a", 100)
     assert assigned(first, {"a": UP}, 110) is first
@@ -35,7 +35,7 @@ def test_without_executors_nothing_is_assigned() -> None:
     assert assigned(Assignment("a", 4), {}, 7) == Assignment("a", 4)
 
 
-def test_a_starting_executor_is_used_only_if_there_is_no_other() -> None:
+def test_starting_executor_is_used_only_without_another_one() -> None:
     assert assigned(None, {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
     assert assigned(None, {"a": NEW}, 7) == Assignment("a", 7)
     assert assigned(Assignment("a", 5), {"a": NEW}, 7) == Assignment("a", 5)
@@ -48,7 +48,7 @@ def test_a_restarted_executor_gives_way_to_one_that_is_ready() -> None:
 NAMES = st.sampled_from("abcd")
 
 
-def test_a_fragment_with_queries_moves_although_another_one_without_is_there() -> None:
+def test_fragments_with_queries_are_balanced_before_idle_ones() -> None:
     """The first two of four fragments have queries: a new executor gets one of these, then one of the others."""
     current = assign({}, {"a": UP}, [*"0123"], 5, idle="23")
     for now in (6, 7, 8, 9):

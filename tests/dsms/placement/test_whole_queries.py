@@ -37,6 +37,6 @@ def test_a_query_of_which_a_share_runs_nowhere_has_no_state() -> None:
     assert with_whole_queries({"one": ONE})["one"].lanes.keys() == {"o4"}
 
 
-def test_a_share_that_has_reached_nothing_yet() -> None:
+def test_query_with_a_starting_shard_has_no_frontier() -> None:
     begins = executor({"o5@1of2": QueryStatus(None)})
     assert with_whole_queries({"one": ONE, "two": begins})["one"].lanes["o5"].frontier is None

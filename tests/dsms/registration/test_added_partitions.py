@@ -31,7 +31,7 @@ def grown(before: Catalog) -> Catalog:
     return with_partitions(before, source(before), 4, 17)
 
 
-def test_nothing_is_read_until_the_instant_is_known() -> None:
+def test_held_source_is_not_read() -> None:
     before = catalog()
     waiting = with_reading_suspended(before, source(before))
     assert source(waiting).held == waiting.version == before.version + 1
@@ -46,7 +46,7 @@ def test_more_partitions_may_join_later() -> None:
     assert source(with_partitions(first, source(first), 5, 30)).joined == {2: 17, 3: 17, 4: 30}
 
 
-def test_plans_keep_their_names_and_read_all_partitions() -> None:
+def test_plans_keep_fingerprints_and_read_added_partitions() -> None:
     before = catalog()
     first = plan_fragment(before, 1)
     after = plan_fragment(grown(before), 1, first)
@@ -58,7 +58,7 @@ def test_plans_keep_their_names_and_read_all_partitions() -> None:
     assert all(again.queries[query] is planned for query, planned in after.queries.items())
 
 
-def test_what_a_replaced_query_remembers_has_them_too() -> None:
+def test_former_version_of_a_query_gets_added_partitions() -> None:
     before = catalog()
     replaced = apply_all("CREATE OR REPLACE QUERY F AS SELECT k FROM S WHERE k > 3", before, Published())[0]
     after = grown(replaced).find("F")
@@ -77,7 +77,7 @@ class Published(FakeEnvironment):
         return 9
 
 
-def test_lanes_go_on_with_the_new_partitions_beside_those_that_they_have_read() -> None:
+def test_lanes_continue_with_added_partitions() -> None:
     before = catalog()
     first = revised(plan_fragment(before, 1), Manifest(targets=1), ())
     at, upto = {0: Position(8, 12, 12), 1: Position(9, 17, 17)}, {0: Position(7, 11), 1: Position(6, 10)}
@@ -102,7 +102,7 @@ def test_lanes_go_on_with_the_new_partitions_beside_those_that_they_have_read() 
         assert {read.partitions for read in revision.lanes[lane].sources.values()} == {4}
 
 
-def test_a_lane_that_begins_reads_them_from_the_same_instant() -> None:
+def test_new_lane_reads_added_partitions_from_the_same_instant() -> None:
     after = grown(catalog())
     (progress, *_) = revised(plan_fragment(after, 1), Manifest(targets=1), ()).manifest.lanes.values()
     assert progress.positions == {

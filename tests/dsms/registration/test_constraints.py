@@ -77,7 +77,7 @@ def test_a_measured_column_promises_nothing() -> None:
     assert "forgets" not in session.explain("V")
 
 
-def test_a_declared_stream_takes_constraints_beside_its_own_order() -> None:
+def test_declared_stream_may_have_constraints_and_an_order() -> None:
     session = LocalSession()
     session.execute("CREATE STREAM s (c INT, tick BIGINT) ORDER BY tick SOURCE 'x' CONSTRAINT ORDERED BY c WITHIN 2")
     session.execute("CREATE STREAMED VIEW V AS SELECT c, count(*) AS n FROM s GROUP BY c")

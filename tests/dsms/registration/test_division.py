@@ -50,7 +50,7 @@ def test_each_fragment_plans_its_parts_and_nothing_else() -> None:
     assert [planned.sink.name for planned in plan_fragment(catalog, 2).queries.values()] == ["q"]
 
 
-def test_a_plan_that_stays_the_same_is_not_made_anew() -> None:
+def test_unchanged_plan_is_reused() -> None:
     catalog, _ = made(COUNTS)
     before = plan_fragment(catalog, 2, fragment="1")
     later = apply_all("CREATE STREAM C OVER T KEY k", catalog, environment())[0]
@@ -73,7 +73,7 @@ def test_a_plan_that_stays_the_same_is_not_made_anew() -> None:
         ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = 2", "its result has no key and is not append-only"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_divided_says_why(query: str, options: str, message: str) -> None:
+def test_undividable_queries_are_refused_with_the_reason(query: str, options: str, message: str) -> None:
     with pytest.raises(UserError) as raised:
         made(query, options)
     assert message in raised.value.message
@@ -98,7 +98,7 @@ def test_a_whole_query_is_not_divided_by_a_replacement() -> None:
         apply_all(f"CREATE OR REPLACE QUERY q WITH (FRAGMENTS = 2) AS {COUNTS}", catalog, environment())
 
 
-def test_a_source_that_others_read_keeps_its_home() -> None:
+def test_source_with_other_readers_keeps_its_home() -> None:
     before = apply_all(f"{SOURCES} CREATE QUERY all_of_it AS SELECT STREAMED k FROM A", environment=environment())[0]
     catalog = apply_all(f"CREATE QUERY q WITH (FRAGMENTS = 2) AS {COUNTS}", before, environment())[0]
     assert catalog.get("T").homes == ()
@@ -144,7 +144,7 @@ def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:
     assert not query.halted and query.weight == 3 and query.shares == catalog.get("q").shares
 
 
-def test_who_begins_to_write_dead_letters_takes_over_from_who_wrote_them() -> None:
+def test_new_writer_of_dead_letters_takes_over_from_the_previous_one() -> None:
     """The new fragment reads the marks of the previous one; therefore it restarts. If the writer does not change, no
     fragment restarts."""
     before = apply_all(f"{SOURCES} CREATE QUERY q AS SELECT STREAMED k FROM A", environment=environment())[0]

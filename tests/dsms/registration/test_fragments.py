@@ -102,7 +102,7 @@ def test_each_source_is_reported_by_one_fragment_that_reads_it(fragments: int) -
     )
 
 
-def test_a_source_that_only_others_read_is_read_for_its_dead_letters() -> None:
+def test_home_reads_a_source_for_dead_letters_if_only_others_read_it() -> None:
     catalog = dealt([QUERIES[0]], 2)
     moved = msgspec.structs.replace(catalog.get("q0"), fragment="1")
     catalog = msgspec.structs.replace(catalog, objects={**catalog.objects, "q0": moved})

@@ -268,7 +268,7 @@ def test_replacements_that_consumers_could_not_read_are_refused(select: str, rea
     st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]),
     st.sampled_from([None, 1, 3]),
 )
-def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> None:
+def test_start_equals_logs_without_the_earlier_records(steps, created, start, select, batch) -> None:
     """The expected changes are those over logs without the earlier records, which cannot make later ones late."""
     session = begin(LocalSession(2, batch), ["Same"])
     for at, step in enumerate([*steps, END]):
@@ -320,7 +320,7 @@ def test_tables_are_read_as_a_whole_and_a_view_passes_its_start_on() -> None:
     assert session.relation("Later") == [{"k": "a", "v": 9}]
 
 
-def test_equal_starts_share_and_others_do_not() -> None:
+def test_only_queries_with_equal_starts_share() -> None:
     session = begin(LocalSession())
     for name, start in (("X", 3), ("Y", 3), ("Z", 4)):
         session.execute(f"CREATE QUERY {name} WITH (start = {start}) AS SELECT k, COUNT(*) AS n FROM A GROUP BY k")
@@ -341,7 +341,7 @@ def test_a_paused_view_does_not_hold_back_its_readers() -> None:
     assert session.changes("W") == [("+", {"k": "a", "w": 2}, 1)]
 
 
-def test_weights_are_kept_and_shown() -> None:
+def test_weights_are_stored_and_shown() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q WITH (weight = 3) AS SELECT k, v FROM S; CREATE QUERY P AS SELECT k FROM S")
     session.execute("ALTER QUERY P SET (weight = 2.5)")
@@ -351,7 +351,7 @@ def test_weights_are_kept_and_shown() -> None:
         session.execute("ALTER QUERY P SET (weight = 0)")
 
 
-def test_limits_of_state_are_kept_and_shown() -> None:
+def test_state_limits_are_stored_and_shown() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q WITH (state_memory = '1.5 MB') AS SELECT k, COUNT(*) AS n FROM S GROUP BY k")
     assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of unshared state in Redis")

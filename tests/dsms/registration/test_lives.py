@@ -41,7 +41,7 @@ def refused(session: LocalSession, source: str, query: str) -> list[int]:
         ("TIMESTAMP", NOON, NOON + timedelta(microseconds=1)),
     ],
 )
-def test_values_of_every_type_live_once(type_: str, a: object, b: object) -> None:
+def test_values_of_every_type_have_one_life(type_: str, a: object, b: object) -> None:
     orders = [(a, 0), (b, 3), (None, 3), (a, 3), (a, 7), (None, 20), (b, 20), (a, 40)]
     paid = [(b, 2), (a, 3), (None, 3), (a, 8), (b, 8), (a, 9), (b, 9)]
     session = pushed((ORDERS + PAID).format(type=type_), O=orders, P=paid)

@@ -90,7 +90,7 @@ def test_the_notice_says_where_it_begins() -> None:
         ),
     ],
 )
-def test_what_has_to_begin_where_another_began_is_refused(sql: str, doing: str) -> None:
+def test_statement_is_refused_if_its_start_records_were_deleted(sql: str, doing: str) -> None:
     with pytest.raises(UserError, match=f'offsets 2 to 8 of topic "t" partition 0 were deleted, but {doing}'):
         after(sql, after(SQL), t={0: 9, 1: 0})
 
@@ -111,7 +111,7 @@ def test_the_home_of_a_source_reads_it_for_dead_letters_from_where_its_readers_b
     assert [scan.first for scan in properties.scans(alone.node)] == [((0, 9), (1, 0))]
 
 
-def test_plans_that_read_all_keep_the_names_that_they_had() -> None:
+def test_plans_that_read_all_records_keep_their_fingerprints() -> None:
     """The field was added in version 0.2: stored names of families and of view matching were computed without it."""
     source = properties.sources(plan_fragment(after(SQL), 1).queries[query(after(SQL), "Whole").id].node)[0]
     scan = logical.StreamScan(source, "A", ())

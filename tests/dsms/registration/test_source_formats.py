@@ -39,7 +39,7 @@ def test_events_of_debezium_say_what_they_do() -> None:
         ("CREATE STREAMED VIEW W WITH (format = debezium) AS SELECT id FROM R(S)", "have: JSON, AVRO"),
     ],
 )
-def test_what_does_not_go_together_is_refused(sql: str, why: str) -> None:
+def test_incompatible_clauses_are_refused(sql: str, why: str) -> None:
     session = LocalSession()
     session.execute(DEBEZIUM)
     with pytest.raises(SqlError) as error:

@@ -184,7 +184,7 @@ def test_queries_that_do_not_contain_it_are_not_used(pair) -> None:
     assert not [notice for notice in result.notices if "computed from" in notice]
 
 
-def test_a_constant_of_in_or_like_stays_one_where_the_view_has_it_as_a_column() -> None:
+def test_constants_of_in_and_like_are_not_replaced_by_view_columns() -> None:
     session = LocalSession()
     session.execute(SETTING)
     session.execute(
@@ -221,7 +221,7 @@ def test_explain_shows_from_which_queries_one_is_answered() -> None:
     assert over[-1].endswith(" → Join → Project")
 
 
-def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
+def test_narrower_of_two_containing_views_is_used() -> None:
     sql = f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW W AS {JOIN} WHERE v > 1;"
     _, results = apply_all(
         f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}})

@@ -55,7 +55,7 @@ def made(state: Manifest | None = None, id: str = checkpoint_id(1, 7), created: 
     )
 
 
-def test_a_checkpoint_of_these_logs_fits() -> None:
+def test_checkpoint_of_these_logs_is_usable() -> None:
     assert misfit(made(), LOGS, PUBLISHED, 2, NEEDS) is None
     later = Published({"o2": 60, "o3": 9}, {("o1", 0): DeadMark(90, 5)})
     assert misfit(made(), LOGS, later, 2, NEEDS) is None, (
@@ -81,11 +81,11 @@ def test_a_checkpoint_of_these_logs_fits() -> None:
         (LOGS, replace(PUBLISHED, dead={("o1", 0): DeadMark(39, 3)}), 2, "which dead letters of o1 are written"),
     ],
 )
-def test_a_checkpoint_of_other_logs_does_not(logs: Logs, published: Published, targets: int, why: str) -> None:
+def test_checkpoint_of_other_logs_is_a_misfit(logs: Logs, published: Published, targets: int, why: str) -> None:
     assert why in (misfit(made(), logs, published, targets, NEEDS) or "it fits")
 
 
-def test_what_a_dropped_or_replaced_query_had_published_does_not_matter() -> None:
+def test_progress_of_dropped_or_replaced_queries_is_ignored() -> None:
     """The progress log has a record of the query that writes the topic now."""
     assert misfit(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, Needs(["o5"], ["o1"])) is None
 
@@ -94,7 +94,7 @@ def test_the_topics_of_dropped_queries_do_not_matter() -> None:
     assert misfit(made(), replace(LOGS, topics={}, ends={}), PUBLISHED, 2, Needs(["o5"], ["o9"])) is None
 
 
-def test_state_of_another_version_does_not_fit() -> None:
+def test_state_of_another_version_is_a_misfit() -> None:
     unreadable = msgspec.structs.replace(made(), manifest=msgspec.Raw(b'{"epoch": "?"}'))
     assert "another version" in (misfit(unreadable, LOGS, PUBLISHED, 2, NEEDS) or "")
     assert "in format 5, not 6" in (
@@ -102,7 +102,7 @@ def test_state_of_another_version_does_not_fit() -> None:
     )
 
 
-def test_the_one_after_which_least_is_read_comes_first_whatever_its_epoch() -> None:
+def test_checkpoint_with_the_fewest_records_to_reread_is_preferred() -> None:
     """Epoch numbers start again after Redis was lost, and a rebuild writes a newer checkpoint with less content."""
     full = made(manifest(90, epoch=500), checkpoint_id(1, 500))
     rebuilt = made(manifest(20, epoch=3), checkpoint_id(2, 3))
@@ -115,7 +115,7 @@ def test_positions_of_dropped_queries_do_not_count() -> None:
     assert best_first([dropped, made()], ["o2"])[0] == made()
 
 
-def test_a_fragment_is_behind_while_any_query_or_partition_is() -> None:
+def test_fragment_is_behind_if_any_query_or_partition_is() -> None:
     assert behind(manifest(39), manifest(40), ["o2"])
     assert not behind(manifest(40), manifest(40), ["o2"])
     assert not behind(manifest(40, queries=("o2", "o3")), manifest(40), ["o2", "o3"]), "a new query catches up"
@@ -123,7 +123,7 @@ def test_a_fragment_is_behind_while_any_query_or_partition_is() -> None:
     assert not behind(manifest(39), manifest(40), []), "neither failed nor paused queries count"
 
 
-def test_a_document_is_read_as_it_was_written_or_not_at_all() -> None:
+def test_changed_documents_are_refused() -> None:
     document = sealed(made())
     assert unsealed(document, "x") == made()
     with pytest.raises(ExternalError, match='checkpoint "x" is damaged: its checksum differs'):
@@ -132,7 +132,7 @@ def test_a_document_is_read_as_it_was_written_or_not_at_all() -> None:
         unsealed(document[:-1], "x")
 
 
-def test_the_last_ones_are_kept_and_of_these_the_young() -> None:
+def test_retention_keeps_the_latest_and_youngest_checkpoints() -> None:
     all_of_them = [made(id=checkpoint_id(1, number), created=number * 10.0) for number in range(1, 6)]
     assert Retention(2).expired(all_of_them, 50) == all_of_them[2::-1]
     assert Retention(9, age_s=25).expired(all_of_them, 60) == all_of_them[2::-1]
@@ -154,7 +154,7 @@ def with_runs(store: CheckpointStore, number: int, **runs: bytes) -> Checkpoint:
     return checkpoint
 
 
-def test_what_is_written_is_found_and_sound(store: CheckpointStore, tmp_path: Path) -> None:
+def test_written_checkpoints_are_found_and_verified(store: CheckpointStore, tmp_path: Path) -> None:
     first, second = with_runs(store, 1, a=b"1", b=b"22"), with_runs(store, 2, b=b"22", c=b"333")
     assert store.find().checkpoints == (second, first)
     assert [store.verify(each) for each in (first, second)] == [[], []]
@@ -190,7 +190,7 @@ def test_a_damaged_document_hides_no_other(store: CheckpointStore, tmp_path: Pat
     assert set(ObjectStore(str(tmp_path)).names("c/0/runs")) == {"c/0/runs/a", "c/0/runs/b"}, "it may name others"
 
 
-def test_a_copy_that_was_not_finished_is_not_there(store: CheckpointStore, tmp_path: Path) -> None:
+def test_unfinished_copy_does_not_exist(store: CheckpointStore, tmp_path: Path) -> None:
     def broken() -> Iterator[bytes]:
         yield b"1"
         raise ExternalError("redis went away")

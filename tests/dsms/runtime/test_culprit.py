@@ -38,7 +38,7 @@ class Workers:
 
 
 @given(NAMES, st.data())
-def test_any_culprits_are_found_in_bounded_trials_and_nobody_else_fails(
+def test_all_culprits_are_found_in_bounded_trials_and_no_other_query_fails(
     queries: tuple[str, ...], data: st.DataObject
 ) -> None:
     culprits = data.draw(st.sets(st.sampled_from(queries), max_size=4))
@@ -64,7 +64,7 @@ def test_queries_that_are_too_much_only_together_run_in_smaller_batches_and_none
 
 
 @given(NAMES, st.lists(st.floats(120.1, 1e6), min_size=2, max_size=9))
-def test_single_deaths_are_accidents(queries: tuple[str, ...], gaps: list[float]) -> None:
+def test_single_worker_deaths_fail_no_query(queries: tuple[str, ...], gaps: list[float]) -> None:
     search, now = Search(), 0.0
     for gap in gaps:
         now += gap
@@ -84,7 +84,7 @@ def test_a_query_that_is_dropped_meanwhile_ends_the_search_and_one_that_is_resum
     assert found.released(("o1", "o3")).failed == {}
 
 
-def test_a_query_alone_gets_by_with_smaller_batches_if_those_are_not_too_much_for_it() -> None:
+def test_query_that_fails_alone_is_retried_with_smaller_batches() -> None:
     search = Search().died(("o1",), 1.0, REASON)
     assert search.trial == Trial(("o1",), 1)
     once = search.passed(2.0)
@@ -96,7 +96,7 @@ def test_a_query_alone_gets_by_with_smaller_batches_if_those_are_not_too_much_fo
     assert again.died(("o1",), 6.0, REASON).died(("o1",), 7.0, REASON).failed == {"o1": REASON}
 
 
-def test_two_accidents_in_a_row_fail_nobody() -> None:
+def test_two_successive_worker_deaths_fail_no_query() -> None:
     search = Search().died(("o1",), 1.0, REASON).died(("o1",), 6.0, REASON)
     assert (search.failed, search.trial) == ({}, Trial(("o1",), 2))
     assert search.passed(7.0).trial is None

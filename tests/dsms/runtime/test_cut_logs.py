@@ -49,23 +49,23 @@ RATES = CutLog("_dsms.c.shed", 0, 7)
 PROGRESS = CutLog("_dsms.c.progress", 0, 9)
 
 
-def test_where_all_logs_are_whole_nothing_stops() -> None:
+def test_complete_logs_stop_no_query() -> None:
     assert stopped(revision(0, 0), published(revision(0, 0), 9), CutLogs()) == {}
 
 
-def test_what_would_be_computed_again_without_its_heartbeats_stops() -> None:
+def test_query_stops_if_it_would_be_recomputed_without_its_heartbeats() -> None:
     at = revision(3, 5)
     ((_, reason),) = stopped(at, published(at, 9), CutLogs(heartbeats=BEATS)).items()
     assert 'offsets 0 to 41 of topic "_dsms.c.heartbeats" partition 0 are gone' in reason
 
 
-def test_what_stands_where_it_has_published_goes_on() -> None:
+def test_query_whose_state_equals_its_published_progress_continues() -> None:
     at = revision(3, 9)
     assert stopped(at, published(at, 9), CutLogs(heartbeats=BEATS)) == {}
     assert stopped(at, published(at, None), CutLogs(heartbeats=BEATS)) == {}
 
 
-def test_heartbeats_that_are_kept_from_its_position_on_are_all_that_it_needs() -> None:
+def test_query_needs_only_heartbeats_from_its_position_on() -> None:
     at = revision(3, 5)
     assert stopped(at, published(at, 9), CutLogs(heartbeats=replace(BEATS, kept=kept(at, 3)))) == {}
     assert len(stopped(at, published(at, 9), CutLogs(heartbeats=replace(BEATS, kept=kept(at, 4))))) == 1

@@ -94,7 +94,7 @@ def test_rows_that_cannot_be_routed_are_the_failure_of_their_vertex(monkeypatch)
     assert results and all("not hashable" in parts for _, _, parts in results)
 
 
-def test_what_fails_by_chance_is_no_dead_letter() -> None:
+def test_transient_decoder_failure_is_no_dead_letter() -> None:
     class Unsteady(Defective):
         calls = 0
 

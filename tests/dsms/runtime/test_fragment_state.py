@@ -96,7 +96,7 @@ def test_an_epoch_is_committed_before_the_next_batch_is_planned() -> None:
     assert state.batch_size.batch_records == 200
 
 
-def test_revisions_that_may_be_asked_for_are_kept_and_no_others() -> None:
+def test_only_revisions_that_may_be_requested_are_kept() -> None:
     state = begun()
     numbers = [state.revision.number]
     for at in range(6):
@@ -108,7 +108,7 @@ def test_revisions_that_may_be_asked_for_are_kept_and_no_others() -> None:
     assert [revision.number for revision in state.revisions] == [numbers[-1] + 1]
 
 
-def test_a_plan_that_comes_between_the_end_of_an_epoch_and_of_its_batch_goes_on_from_the_epoch() -> None:
+def test_plan_change_between_epoch_and_batch_end_continues_from_the_epoch() -> None:
     state = begun()
     event, ended = batch(state)
     state, _ = after(state, event, PlanChanged(plan(MORE), 2.1))
@@ -118,14 +118,14 @@ def test_a_plan_that_comes_between_the_end_of_an_epoch_and_of_its_batch_goes_on_
     assert state.revision.plan == plan(MORE) and len(state.revisions) == 1
 
 
-def test_the_state_before_an_event_stays_as_it_was() -> None:
+def test_events_do_not_mutate_the_former_state() -> None:
     state = begun()
     before = replace(state)
     after(state, *batch(state), PlanChanged(plan(MORE), 3.0), BoundsChanged(Bounds(1, 5, 0.5)))
     assert state == before
 
 
-def test_a_query_that_failed_is_told_and_stands_still() -> None:
+def test_failed_query_is_reported_and_stops() -> None:
     state = begun()
     (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
     state, instructions = after(state, *batch(state, **{failing: "1 / 0"}))
@@ -136,7 +136,7 @@ def test_a_query_that_failed_is_told_and_stands_still() -> None:
     }
 
 
-def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
+def test_state_of_another_version_is_rebuilt_and_reported_once() -> None:
     manifest = computed(begun()).epoch.manifest
     older = {
         lane_id: msgspec.structs.replace(lane, runs=[{"key of another version": [["run"]]}])
@@ -166,7 +166,7 @@ def test_bounds_hold_from_the_next_epoch_on() -> None:
     assert (state.batch_size.most, state.batch_size.target_s, state.batch_records) == (50, 0.5, 50)
 
 
-def test_what_is_published_is_known_when_it_is_committed() -> None:
+def test_published_progress_is_updated_at_the_commit() -> None:
     state = begun()
     event = computed(state)
     state, _ = after(state, event)
@@ -181,7 +181,7 @@ def test_what_is_published_is_known_when_it_is_committed() -> None:
     assert {lane.frontier for lane in status.lanes.values()} == {100}
 
 
-def test_a_query_whose_topic_refused_results_before_this_incarnation_stands_still_alone() -> None:
+def test_query_whose_topic_refused_results_earlier_stops_alone() -> None:
     """In the manifest, its lane is also the lane of other queries."""
     first, _ = after(begun(), *batch(begun()))
     query, other = first.plan.queries
@@ -192,7 +192,7 @@ def test_a_query_whose_topic_refused_results_before_this_incarnation_stands_stil
     assert running_lanes(state.revision, state.failures).keys() == {other}
 
 
-def test_what_failed_is_tried_again_after_a_pause() -> None:
+def test_failed_query_is_retried_after_a_pause() -> None:
     state = begun()
     query, _ = state.plan.queries
     state, _ = after(state, *batch(state, **{query: "too large"}))
@@ -206,7 +206,7 @@ def test_what_failed_is_tried_again_after_a_pause() -> None:
     assert query in {name for lane in running_lanes(state.revision, ()).values() for name in lane.queries}
 
 
-def test_what_waits_is_forgotten_once_it_was_read_past() -> None:
+def test_source_wait_is_cleared_once_the_record_is_read() -> None:
     waits = SourceWaits("o1", "T", 0, 7, "schema 3: it is not in the registry")
     state, event = begun(), computed(begun())
 
@@ -246,7 +246,7 @@ def test_the_status_of_a_query_says_how_far_its_next_plan_is() -> None:
     assert (status(failed).next_plan, status(failed).next_error, status(failed).error) == ("failed", "a defect", None)
 
 
-def test_during_a_trial_only_its_queries_run_and_the_others_go_on_with_their_state_afterwards() -> None:
+def test_trial_runs_only_its_queries_and_others_keep_their_state() -> None:
     """V and W differ in a constant; therefore they are a family."""
     state = begun()
     state, _ = after(state, *batch(state))

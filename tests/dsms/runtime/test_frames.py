@@ -28,7 +28,7 @@ LOGS = [[("a", at % 3, at, None) for at in range(9)], [("b", 2, 3, None), ("a", 
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path) -> None:
+def test_large_frame_is_passed_by_name_and_outlives_its_file(name, tmp_path) -> None:
     frame = pl.DataFrame(FRAMES[name])
     blob = pack([frame], tmp_path)
     assert len(blob) < 1000
@@ -39,7 +39,7 @@ def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_frames_end_to_end_are_one(name, tmp_path) -> None:
+def test_concatenated_frames_are_unpacked_as_one(name, tmp_path) -> None:
     frame, rest = pl.DataFrame(FRAMES[name]), pl.DataFrame(FRAMES[name]).tail(3)
     for directory in (tmp_path, None):
         assert_frame_equal(unpack(pack(iter([frame, rest, rest]), directory)), pl.concat([frame, rest, rest]))
@@ -65,7 +65,7 @@ def test_a_task_that_is_tried_again_reads_the_same(tmp_path) -> None:
     assert_frame_equal(unpack(blob), unpack(blob))
 
 
-def test_small_frames_and_those_of_other_machines_go_along(tmp_path) -> None:
+def test_small_frames_and_frames_for_other_machines_are_sent_inline(tmp_path) -> None:
     small, large = pl.DataFrame({"a": [1]}), pl.DataFrame(FRAMES["bytes"])
     blobs = pack([small], tmp_path), pack([large], None)
     assert list(tmp_path.iterdir()) == []

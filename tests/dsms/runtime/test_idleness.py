@@ -45,7 +45,7 @@ def test_promises(silent, ends, expected) -> None:
     assert due_alone(SourceActivity(SOURCE, AT, ends, silent)) == expected
 
 
-def test_never_and_nothing_seen() -> None:
+def test_no_heartbeat_for_idle_never_or_an_unread_source() -> None:
     ends, silent = {0: 7, 1: 3}, {0: FOREVER, 1: FOREVER}
     assert due_alone(SourceActivity(msgspec.structs.replace(SOURCE, idle_ms=None), AT, ends, silent)) == {}
     assert due_alone(SourceActivity(SOURCE, {0: Position(0)}, {0: 0}, {0: FOREVER})) == {}
@@ -87,12 +87,12 @@ def test_three_silent_sources_of_one_query_pass_the_greatest_instant() -> None:
     assert settled([at("L", 2000), at("R", 1000), at("Z", 5)], [{"L", "R", "Z"}]) == {"L": 2001, "R": 2001, "Z": 2001}
 
 
-def test_two_silent_sources_follow_the_one_that_goes_on() -> None:
+def test_two_silent_sources_follow_the_active_one() -> None:
     seen = [at("L", 30, silent=False), at("R", 2), at("Z", 1)]
     assert settled(seen, [{"L", "R", "Z"}]) == {"L": 30, "R": 30, "Z": 30}
 
 
-def test_silent_sources_follow_the_slowest_that_goes_on() -> None:
+def test_silent_sources_follow_the_slowest_active_source() -> None:
     seen = [at("L", 30, silent=False), at("R", 20, silent=False), at("Z", 1), at("Y", BEGINNING)]
     assert settled(seen, [{"L", "R", "Z", "Y"}]) == {"L": 30, "R": 20, "Z": 20, "Y": 20}
 
@@ -199,7 +199,7 @@ FILLED = """
 """
 
 
-def test_a_table_that_a_query_fills_stands_for_its_sources() -> None:
+def test_table_filled_by_a_query_depends_on_its_sources() -> None:
     session = LocalSession()
     session.run(FILLED)
     queries = list(plan_fragment(session.catalog, 1).queries.values())

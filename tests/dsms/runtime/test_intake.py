@@ -63,7 +63,7 @@ def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
         (-(10**30), 'instant in "ts" is out of range'),
     ],
 )
-def test_an_instant_that_is_none_is_told_with_its_type(given: object, why: str) -> None:
+def test_invalid_instant_is_refused_with_its_type(given: object, why: str) -> None:
     session = session_with("k INT")
     session.push("T", [{"k": 1, "ts": 1}, {"k": 2, "ts": given}, {"k": 3, "ts": 3}])
     session.advance(9)
@@ -73,7 +73,7 @@ def test_an_instant_that_is_none_is_told_with_its_type(given: object, why: str) 
 
 
 @pytest.mark.parametrize("given", [np.int64(1_000), SECOND, SECOND.replace(tzinfo=datetime.UTC)])
-def test_what_advance_takes_is_an_instant_of_a_push_too(given: object) -> None:
+def test_push_accepts_the_same_instants_as_advance(given: object) -> None:
     session = session_with("k INT")
     session.push("T", [{"k": 1, "ts": given}])
     session.advance(9_999)
@@ -89,7 +89,7 @@ def test_what_advance_takes_is_an_instant_of_a_push_too(given: object) -> None:
         ("DATE", DAY.date(), 1_704_153_600_000),
     ],
 )
-def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
+def test_instant_may_be_in_a_column(type_, value, instant) -> None:
     session = session_with(f"k INT, at {type_}", "TIMESTAMP BY at")
     session.push("T", [{"k": 1, "at": value, "ts": 99}, {"k": 2}])
     session.advance(instant + 1)
@@ -97,7 +97,7 @@ def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
     assert reasons(session) == {1: 'missing instant: "at" is NULL'}
 
 
-def test_the_operation_may_stand_in_a_column_and_deletions_may_lack_the_rest() -> None:
+def test_operation_may_be_in_a_column_and_deletions_need_only_the_key() -> None:
     session = session_with("k INT NOT NULL, v INT NOT NULL", "TAGGED BY tag")
     session.push(
         "T",

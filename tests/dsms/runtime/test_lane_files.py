@@ -32,7 +32,7 @@ def again(lane: Lane) -> Lane:
     return received
 
 
-def test_a_lane_comes_as_it_is_and_small(tmp_path: Path) -> None:
+def test_lane_is_passed_unchanged_by_a_short_name(tmp_path: Path) -> None:
     files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
     received = again(files.filed(lane))
     assert (received.id, received.outputs, received.flow.keys) == (lane.id, lane.outputs, lane.flow.keys)
@@ -41,7 +41,7 @@ def test_a_lane_comes_as_it_is_and_small(tmp_path: Path) -> None:
     assert again(received) is received  # this process has cached it
 
 
-def test_only_what_is_wanted_stays(tmp_path: Path) -> None:
+def test_only_wanted_lane_files_are_kept(tmp_path: Path) -> None:
     files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
     files.filed(lane)
     files.filed(other)
@@ -51,7 +51,7 @@ def test_only_what_is_wanted_stays(tmp_path: Path) -> None:
     assert files.filed(lane).id == lane.id and len(list(left.parent.iterdir())) == 2
 
 
-def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
+def test_lane_that_no_longer_runs_is_dropped_when_another_is_read(tmp_path: Path) -> None:
     files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
     name, filed = pickle.dumps(files.filed(lane)), weakref.ref(again(files.filed(lane)))
     files.filed(other)
@@ -62,7 +62,7 @@ def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
     assert filed() is None
 
 
-def test_without_a_directory_lanes_go_along() -> None:
+def test_lanes_are_sent_inline_without_a_directory() -> None:
     (lane, _) = lanes()
     files = LaneFiles(None)
     assert files.filed(lane) is lane

@@ -33,7 +33,7 @@ def delta_of(lane, records) -> Delta:
 
 
 @given(RECORDS, st.lists(st.integers(1, 9), max_size=3).map(sorted), st.sampled_from(sorted(LANES)))
-def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
+def test_state_passed_by_name_equals_the_state(records, stops, lane_id) -> None:
     lane = LANES[lane_id]
     sent = read_stage(lane, 0, delta_of(lane, records)).sent
     store: dict[str, pl.DataFrame] = {}
@@ -71,7 +71,7 @@ def test_the_exchange_gives_each_element_to_one_target(records, parts, by) -> No
     assert sum(map(len, owners)) == len(set().union(*owners))
 
 
-def test_everywhere_home_and_here() -> None:
+def test_exchange_to_all_to_target_0_and_to_the_same_target() -> None:
     whole = delta_of(ANY_LANE, [("a", 1, 1), ("b", 2, 2)])
     assert [len(part) for part in route(Exchange(0, 1, "all"), whole, 3)] == [2, 2, 2]
     assert [len(part) for part in route(Exchange(0, 1, ()), whole, 3, target=1)] == [2, 0, 0]

@@ -61,7 +61,7 @@ def waiting(revision: Revision, offset: int) -> Manifest:
     return msgspec.structs.replace(moved, lanes=lanes)
 
 
-def test_what_waits_is_kept_for_those_who_need_it() -> None:
+def test_queued_elements_are_kept_for_the_remaining_queries() -> None:
     first = revised(plan(SQL + OTHER), Manifest(targets=1), ())
     manifest = waiting(first, 7)
     second = revised(plan(SQL), manifest, (), first)
@@ -75,7 +75,7 @@ def test_what_waits_is_kept_for_those_who_need_it() -> None:
     assert after.names() < before.names()
 
 
-def test_lanes_with_queues_do_not_merge() -> None:
+def test_lanes_with_queued_elements_do_not_merge() -> None:
     first = revised(plan(), Manifest(targets=1), ())
     both = revised(plan(SQL + BOTH), read(first, 7), (), first)
     caught_up = read(both, 7)
@@ -108,7 +108,7 @@ def test_a_new_query_begins_by_itself_and_joins_where_it_has_caught_up() -> None
     assert joined.runs[0].keys() == set(lane.flow.keys), "all state of both is there, once"
 
 
-def test_a_query_over_other_sources_joins_at_once_and_nothing_begins_anew() -> None:
+def test_query_over_other_sources_joins_at_once_without_a_restart() -> None:
     first = revised(plan(), Manifest(targets=1), ())
     manifest = read(first, 7)
     second = revised(plan(SQL + OTHER), manifest, (), first)
@@ -127,7 +127,7 @@ def test_a_dropped_query_takes_its_state_along() -> None:
     assert len(kept.positions) == 1
 
 
-def test_a_query_that_failed_stays_where_it_was_alone() -> None:
+def test_failed_query_stays_alone_at_its_position() -> None:
     first = revised(plan(), Manifest(targets=1), ())
     (before,) = first.manifest.lanes.values()
     (after,) = read(first, 7).lanes.values()
@@ -142,7 +142,7 @@ def test_a_query_that_failed_stays_where_it_was_alone() -> None:
 
 
 @pytest.mark.parametrize("lost", ["state", "source"])
-def test_what_does_not_hold_all_that_a_lane_needs_begins_anew(lost: str) -> None:
+def test_lane_with_incomplete_state_restarts(lost: str) -> None:
     first = revised(plan(), Manifest(targets=1), ())
     ((lane_id, lane),) = read(first, 7).lanes.items()
     positions, runs = {} if lost == "source" else lane.positions, [{}] if lost == "state" else lane.runs
@@ -151,7 +151,7 @@ def test_what_does_not_hold_all_that_a_lane_needs_begins_anew(lost: str) -> None
     assert revision.manifest.lanes == first.manifest.lanes
 
 
-def test_only_the_query_whose_state_is_lost_begins_anew() -> None:
+def test_only_the_query_with_lost_state_restarts() -> None:
     first = revised(plan(), Manifest(targets=1), ())
     ((lane_id, stored),) = read(first, 7).lanes.items()
     (lane,) = first.lanes.values()
@@ -171,7 +171,7 @@ def test_only_the_query_whose_state_is_lost_begins_anew() -> None:
     assert set(at[begins].values()) == {Position(0)}
 
 
-def test_a_paused_query_stands_still_with_what_it_holds() -> None:
+def test_paused_query_keeps_its_position_and_state() -> None:
     first = revised(plan(), Manifest(targets=1), ())
     manifest = read(first, 7)
     paused = plan(SQL + "PAUSE W;")

@@ -94,7 +94,7 @@ def told(query: str, seed: int, bound: bool, how: tuple) -> tuple[dict, int]:
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("how", SETTINGS)
-def test_records_are_those_of_what_keeps_the_promises(query: str, how: tuple) -> None:
+def test_result_records_equal_those_of_records_that_satisfy_the_constraints(query: str, how: tuple) -> None:
     seed = 1 + SETTINGS.index(how) % 2
     free, _ = told(query, seed, False, (1, (10_000,), None, ()))
     bound, dead = told(query, seed, True, how)

@@ -83,7 +83,7 @@ def test_lanes_at_one_position_share_a_slice_and_take_logged_heartbeats() -> Non
 
 
 @given(ENDS, st.integers(0, 40))
-def test_what_several_lanes_read_waits_once(ends, ahead) -> None:
+def test_unread_records_of_several_lanes_are_counted_once(ends, ahead) -> None:
     there = {(SOURCE, p): end for p, end in enumerate(ends)}
     first = {place: Position(0) for place in there}
     later = {place: Position(min(ahead, end)) for place, end in there.items()}

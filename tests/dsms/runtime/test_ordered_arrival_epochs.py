@@ -63,7 +63,7 @@ def told(query: str, seed: int, constraint: str, how: tuple) -> tuple[dict, int]
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("how", SETTINGS)
-def test_records_are_those_of_what_keeps_the_promise(query: str, how: tuple) -> None:
+def test_result_records_equal_those_of_records_that_satisfy_the_constraint(query: str, how: tuple) -> None:
     seed = 1 + SETTINGS.index(how) % 2
     free, _ = told(query, seed, "", (1, (10_000,), None, ()))
     whole = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", (1, (10_000,), None, ()))

@@ -66,7 +66,7 @@ def records_of(output: Output, changes: pl.DataFrame) -> Records:
 COLUMNS = ("keys", "values", "headers")
 
 
-def test_the_records_of_several_results_are_told_apart(outputs) -> None:
+def test_records_of_family_members_go_to_their_own_results(outputs) -> None:
     output = outputs["o4"]
     changes = pl.DataFrame(
         {
@@ -83,7 +83,7 @@ def test_the_records_of_several_results_are_told_apart(outputs) -> None:
     assert [records.partitions for records in results] == [[0, 1], [0]]
 
 
-def test_the_order_of_what_was_computed_does_not_show(outputs) -> None:
+def test_result_order_does_not_depend_on_computation_order(outputs) -> None:
     """A result log is ordered by (instant, order, `-` first, value)."""
     output = outputs["o4"]
     changes = pl.DataFrame({"v": list("dcba"), FROM: [2, 1, 1, 1], ORDER: [0, 5, 5, 5], OP: ["+", "+", "+", "-"]})
@@ -105,7 +105,7 @@ def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
     ]
 
 
-def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
+def test_keyless_deletion_has_the_row_and_keeps_the_source_partition(outputs) -> None:
     output = outputs["o4"]
     records = records_of(output, CHANGES.drop("k")[1:].vstack(CHANGES.drop("k")[:1]))
     assert records.keys == [None] * 3
@@ -113,7 +113,7 @@ def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_
     assert records.partitions == [0, 0, 1]
 
 
-def test_keyless_results_stand_by_partition_each_in_its_order(outputs) -> None:
+def test_keyless_results_are_ordered_within_each_partition(outputs) -> None:
     output = outputs["o4"]
     orders = [0, 1 << ORDER_SHIFT, 1, (1 << ORDER_SHIFT) + 1]
     changes = pl.DataFrame({"v": list("abcd"), FROM: [1, 1, 2, 2], ORDER: orders, OP: ["+"] * 4})

@@ -46,7 +46,7 @@ def sent(planned: PlannerInput, *messages: Message) -> list[Envelope]:
     return [Envelope(0, 0, planned.revision, lane, message) for message in messages]
 
 
-def test_the_next_batch_goes_on_where_the_source_stage_ended() -> None:
+def test_next_batch_continues_where_the_source_stage_ended() -> None:
     _, planned = begun()
     (lane,) = planned.lanes
     (leaf,) = planned.lanes[lane].sources
@@ -60,7 +60,7 @@ def test_the_next_batch_goes_on_where_the_source_stage_ended() -> None:
 @pytest.mark.parametrize(
     "message", [SourceFailed(0, "gone"), VertexFailed(0, "broken"), SourceWaits("o1", "T", 0, 1, "no schema")]
 )
-def test_what_may_change_the_lanes_is_waited_for(message: Message) -> None:
+def test_reading_ahead_waits_for_messages_that_may_change_lanes(message: Message) -> None:
     _, planned = begun()
     assert input_after(planned, [*sent(planned, Unread(4)), Envelope(0, 0, planned.revision, NO_LANE, message)]) is None
 
@@ -88,7 +88,7 @@ def test_a_batch_that_was_planned_ahead_holds_while_lanes_and_positions_are_the_
     assert not still_holds(planned, replace(now, positions=elsewhere))
 
 
-def test_a_batch_that_was_read_in_vain_is_read_again() -> None:
+def test_batch_whose_epoch_did_not_run_is_read_again() -> None:
     """Spark's offset document is at the end of the batch that was read, the positions are at its beginning."""
     _, planned = begun()
     (lane,) = planned.lanes

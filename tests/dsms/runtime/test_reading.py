@@ -28,7 +28,7 @@ def _beat(offset: int, time: int) -> Message:
     return _message(offset, None, headers=[(HEARTBEAT_HEADER, str(time).encode())])
 
 
-def test_heartbeats_are_taken_out_wherever_they_stand() -> None:
+def test_heartbeats_are_separated_from_records_at_any_position() -> None:
     messages = [_beat(3, 10), _message(4, b"a"), _beat(5, 20), _beat(6, 30), _message(7, b"b"), _beat(9, 40)]
     arrivals = arrivals_of(_source(), 0, MessagePiece(messages), (Heartbeat(5, 15),))
     assert arrivals.values == [b"a", b"b"]
@@ -45,7 +45,7 @@ def test_empty_and_missing_values_are_no_heartbeats() -> None:
 
 
 @pytest.mark.parametrize("form", ["JSON", "CSV", "DEBEZIUM"])
-def test_a_record_that_says_nothing_is_a_dead_letter(form: str) -> None:
+def test_record_without_a_value_is_a_dead_letter(form: str) -> None:
     """With CSV, the key has no format. If it were read as a line, it would delete another row."""
     source = _source(f"FORMAT {form}")
     key = b"7" if form == "CSV" else None
@@ -58,7 +58,7 @@ def test_a_record_that_says_nothing_is_a_dead_letter(form: str) -> None:
     assert all("no value and no readable key" in letter.reason for letter in admitted.dead)
 
 
-def test_a_decoder_is_kept_for_what_is_declared() -> None:
+def test_decoder_is_cached_by_source_declaration() -> None:
     first, again, other = _source(), _source(), _source("TIMESTAMP BY k TAGGED NONE")
 
     def writer(_: int) -> dict[str, object]:
@@ -94,7 +94,7 @@ def test_a_header_without_an_instant_is_refused_with_its_reason(header: bytes, r
     assert admitted.clock.high == 5
 
 
-def test_records_of_others_in_the_log_of_a_table_are_dead_letters() -> None:
+def test_foreign_records_in_the_log_of_a_table_are_dead_letters() -> None:
     """Promises of other writers are ignored."""
     source = msgspec.structs.replace(_source("TIMESTAMP BY x TAGGED NONE"), marked_by="main")
     ours, other = [("dsms-by", b"main/tables-1")], [("dsms-by", b"other/tables-1")]
@@ -108,7 +108,7 @@ def test_records_of_others_in_the_log_of_a_table_are_dead_letters() -> None:
     assert all("mark of the cluster" in letter.reason for letter in admitted.dead)
 
 
-def test_what_is_refused_in_any_case_is_refused_once_where_a_decoder_is_defective() -> None:
+def test_record_refused_anyway_is_refused_once_by_a_defective_decoder() -> None:
     """The batch is halved until the record is found that the decoder cannot read."""
     source = msgspec.structs.replace(_source("TIMESTAMP BY x TAGGED NONE"), marked_by="main")
     ours = [("dsms-by", b"main/tables-1")]

@@ -53,7 +53,7 @@ def test_rows_that_are_large_together_are_written(piece: int) -> None:
 
 
 @pieces
-def test_a_row_that_is_too_large_fails_its_query_alone(piece: int) -> None:
+def test_row_that_is_too_large_fails_only_its_query(piece: int) -> None:
     failures, counts = ran(piece, 1, MOST - AROUND, MOST - AROUND + 1, 1)
     assert failures == {"Long": "a result row at instant 2 is too large: 5,001 bytes, at most 5,000 can be written"}
     assert counts == {"Short": 3, "Lengths": 3}

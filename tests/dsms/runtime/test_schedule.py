@@ -54,7 +54,7 @@ def test_results_are_the_same_under_every_policy(logs, targets, policy, budget_s
     assert outcomes[0] == outcomes[1]
 
 
-def test_what_is_over_the_budget_waits() -> None:
+def test_records_above_the_budget_wait() -> None:
     world, catalog = world_of([[("a", number % 3, number, None) for number in range(60)]])
     assert run(world, catalog, 1, "chain", 1e-4, 10) > 3
 
@@ -88,7 +88,7 @@ def test_under_fifo_all_goes_all_the_way_through() -> None:
     assert decided(schedule("fifo", 10**7), revision()) == Decision({}, frozenset({LANE}), 1_000_000)
 
 
-def test_what_a_batch_can_hold_goes_all_the_way_through() -> None:
+def test_input_that_fits_a_batch_passes_all_stages() -> None:
     """2 000 records need 0.2 s to read; then 20 000 bytes are left, which need 0.2 s."""
     decision = decided(schedule("chain", 2_000), revision())
     assert (decision.takes, decision.reads) == ({}, {LANE})
@@ -144,7 +144,7 @@ def test_round_robin_reads_no_more_than_every_other_time_while_something_waits()
     assert all(not (reads and waits and again) for (reads, waits), (again, _) in pairwise(turns[3:])), turns
 
 
-def test_what_has_not_been_measured_goes_through_piece_by_piece() -> None:
+def test_unmeasured_input_is_processed_in_pieces() -> None:
     scheduler = replace(schedule("chain", 10**9), costs={})
     assert decided(scheduler, revision()) == Decision({LANE: {}}, frozenset({LANE}), 1_000_000)
     assert decided(scheduler, revision((10**9, 10**9))).takes == {LANE: {1: 1}}

@@ -77,7 +77,9 @@ def test_fragments_together_give_the_records_of_one(logs, query, fragments, targ
     st.lists(TURN, min_size=6, max_size=30),
     st.lists(st.booleans(), max_size=8),
 )
-def test_a_query_goes_from_some_fragments_to_others(logs, query, counts, targets, turns, covered) -> None:
+def test_query_moves_between_fragments_without_lost_or_repeated_records(
+    logs, query, counts, targets, turns, covered
+) -> None:
     """No record is published twice or lost, although some result partitions are further than others when the fragments
     change. Crashed fragments learn this again, even if another writer has overwritten their progress."""
     whole = _run(logs, [_catalog(query, 1)], 1, [])

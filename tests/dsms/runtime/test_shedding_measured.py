@@ -114,20 +114,20 @@ class Simulated:
         return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
 
 
-def test_nothing_is_shed_where_short_batches_are_mostly_fixed_time() -> None:
+def test_fixed_time_of_short_batches_causes_no_shedding() -> None:
     calm = Simulated()
     calm.run(CAPACITY / 3, 30)
     assert all(rate == 1.0 for rates in calm.rates for rate in rates.values())
 
 
-def test_nothing_is_shed_where_vertices_are_slow_for_the_few_records_of_the_first_batches() -> None:
+def test_slow_first_batches_cause_no_shedding() -> None:
     calm = Simulated(each_s=0.01)
     calm.run(300, 2)
     calm.run(CAPACITY / 3, 30)
     assert all(rate == 1.0 for rates in calm.rates for rate in rates.values())
 
 
-def test_a_burst_is_met_though_every_batch_could_hold_all_that_waits() -> None:
+def test_burst_is_shed_even_if_one_batch_could_hold_it() -> None:
     burst = Simulated()
     burst.run(CAPACITY / 3, 10)
     calm = len(burst.lags)
@@ -141,7 +141,7 @@ def test_a_burst_is_met_though_every_batch_could_hold_all_that_waits() -> None:
     assert burst.rates[-1] == {"Dear": 1.0, "Cheap": 1.0}
 
 
-def test_what_a_query_takes_for_few_rows_is_no_reason_to_leave_more_of_the_others_out() -> None:
+def test_cost_of_few_rows_does_not_increase_shedding_of_other_queries() -> None:
     burst = Simulated(dear_s=0.5, noise=0.1)
     burst.run(CAPACITY / 3, 20)
     assert all(rate == 1.0 for rates in burst.rates[-5:] for rate in rates.values())

@@ -42,7 +42,7 @@ def admitted(cuts: list[int]) -> SliceIntake:
 
 
 @given(st.lists(st.integers(0, len(INSTANTS)), max_size=5))
-def test_pieces_do_not_show(cuts: list[int]) -> None:
+def test_admitted_records_do_not_depend_on_pieces(cuts: list[int]) -> None:
     intake = admitted(cuts)
     assert intake.admitted().delta.columns == ["k"]
     rows = intake.admitted().delta.frame.select("k", "__from").rows()

@@ -118,7 +118,7 @@ def misread(before: str, now: str) -> list[str]:
     return [key.strip() for key in known.keys() & current if known[key] != current[key]]
 
 
-def test_no_key_stands_for_another_state_than_before(golden) -> None:
+def test_state_keys_identify_the_same_state_as_before(golden) -> None:
     now = listed()
     changed = misread((GOLDEN / "state_keys.txt").read_text(), now)
     assert not changed, f"raise operator_version of what changed its meaning: {changed}"

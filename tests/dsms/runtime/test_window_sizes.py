@@ -161,7 +161,7 @@ def test_state_stays_within_its_bound_when_the_rate_rises_and_windows_grow_again
     assert changes <= 30, running.fractions
 
 
-def test_an_executor_that_starts_again_goes_on_with_the_size_that_was_logged() -> None:
+def test_restarted_executor_continues_with_the_logged_window_size() -> None:
     running = Running()
     running.run(400, 60)
     before, logged = running.fractions[-1], copy.deepcopy(running.world.sheds)
@@ -172,7 +172,7 @@ def test_an_executor_that_starts_again_goes_on_with_the_size_that_was_logged() -
     assert running.world.sheds == logged and running.fractions[:2] == [before] * 2
 
 
-def test_where_the_least_sizes_take_too_much_it_is_said() -> None:
+def test_bound_too_small_for_the_least_windows_is_reported() -> None:
     running = Running(BOUNDED.replace(f"'{BOUND}'", "'2 KB'"))
     running.run(200, 20)
     (size,) = running.sizes.sizes.values()
@@ -214,7 +214,7 @@ def test_nothing_is_decided_for_queries_without_a_bound() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_adjusted_is_refused(statement: str, message_: str) -> None:
+def test_unadjustable_windows_are_refused(statement: str, message_: str) -> None:
     session = LocalSession()
     session.execute("REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL")
     with pytest.raises(UserError, match=message_):

@@ -80,7 +80,7 @@ def test_every_kind_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("on_one_machine", [True, False])
-def test_what_is_read_is_what_was_sent(on_one_machine: bool, tmp_path: Path) -> None:
+def test_messages_round_trip(on_one_machine: bool, tmp_path: Path) -> None:
     arrow, local = ArrowOutbox(8, tmp_path if on_one_machine else None), LocalOutbox(8)
     for at, message in enumerate(MESSAGES):
         for outbox in (arrow, local):
@@ -128,7 +128,7 @@ def test_a_damaged_message_is_an_error_and_no_other_message() -> None:
             list(envelopes(pa.table([[part] for part in row], schema=ENVELOPE_ARROW)))
 
 
-def test_what_goes_to_the_driver_is_bounded_over_all_outboxes_of_a_task() -> None:
+def test_driver_budget_is_shared_by_all_outboxes_of_a_task() -> None:
     """Elements are excluded, because they go to other workers."""
     budget, rows = DriverBudget(10_000), pl.DataFrame({"a": ["x" * 1_000] * 4})
     one, other = ArrowOutbox(7, budget=budget), ArrowOutbox(7, budget=budget)

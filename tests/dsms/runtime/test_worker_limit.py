@@ -33,19 +33,19 @@ def run(code: str, limit_mb: str = str(LIMIT_MB)) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("taker", TAKES)
-def test_what_takes_more_than_the_limit_ends(taker: str) -> None:
+def test_process_above_its_memory_limit_ends(taker: str) -> None:
     ended = run(TAKES[taker])
     assert ended.returncode == EXIT_CODE, ended.stderr
     assert f"but its limit is {LIMIT_MB:,} MiB ({VARIABLE})" in ended.stderr
 
 
-def test_less_than_the_limit_and_what_is_only_reserved_ends_nothing() -> None:
+def test_small_allocations_and_reserved_memory_do_not_end_the_process() -> None:
     ended = run("some = bytes(200 << 20), mmap.mmap(-1, 2 << 30); time.sleep(0.3)")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("limit", ["", "none"])
-def test_without_a_limit_there_is_none(limit: str) -> None:
+def test_process_without_a_limit_is_not_ended(limit: str) -> None:
     assert run("some = np.ones(1 << 27); time.sleep(0.3)", limit).returncode == 0
 
 

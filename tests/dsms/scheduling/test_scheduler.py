@@ -60,7 +60,7 @@ def test_equal_slopes_are_one_chain():
     assert lower_envelope((Point(0, 4), Point(1, 3), Point(3, 1), Point(4, 0))) == (Chain(range(3), -1),)
 
 
-def test_an_operator_that_adds_is_in_one_chain_with_those_that_take_it_away_again():
+def test_operator_that_adds_rows_is_in_one_chain_with_those_that_remove_them():
     assert lower_envelope((Point(0, 1), Point(1, 3), Point(2, 0.5), Point(4, 0))) == (Chain(range(3), -0.25),)
     assert lower_envelope((Point(0, 1), Point(1, 0.2), Point(2, 0.9), Point(3, 0))) == (
         Chain(range(1), -0.8),
@@ -135,7 +135,7 @@ def keys(policy, ready, past=None, moment=NOW):
     return [queue.key[0] for queue in policy.order(ready, past or Past(), moment)]
 
 
-def test_greedy_sees_one_operator_and_chain_those_behind_it():
+def test_greedy_considers_one_operator_and_chain_the_following_ones():
     ready = [Ready(("opening",), OPENING, 0, 1, 2), Ready(("even",), EVEN, 0, 1, 1), Ready(("end",), OPENING, 2, 1, 0)]
     assert keys(Greedy(), ready) == ["even", "opening", "end"]
     assert keys(SteepestChain(), ready) == ["opening", "even", "end"]
@@ -185,7 +185,7 @@ def test_queues_in_front_count_as_served_when_the_next_is_chosen():
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
 
 
-def test_an_idle_owner_is_owed_nothing():
+def test_idle_owner_accumulates_no_credit():
     past = Past()
     working, away = (Ready((key,), UNIT, 0, 50, 0, owner=key) for key in "wa")
     for _ in range(10):
@@ -204,7 +204,7 @@ def test_an_idle_owner_is_owed_nothing():
     st.lists(st.tuples(st.integers(1, 9), st.fractions(Fraction(1, 9), 9, max_denominator=9)), min_size=2, max_size=5),
     st.fractions(Fraction(1, 4), 3, max_denominator=4),
 )
-def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
+def test_weighted_services_differ_by_at_most_one_batch(owners, budget):
     """Start-time fair queueing: while two queues are never empty, their services divided by weight differ by at most
     one batch of each."""
     ready = [

@@ -98,7 +98,7 @@ def test_queries_that_miss_their_deadline_are_late_and_not_shed_beyond_the_bound
     assert decision.rates["a"] == math.ceil(1.05 * demand.least / STEP - 1e-9) * STEP
 
 
-def test_if_all_are_late_a_cheap_query_of_great_weight_does_not_go_to_its_bound() -> None:
+def test_overload_does_not_shed_a_cheap_query_of_great_weight_to_its_bound() -> None:
     dear, light = Demand("dear", 0.01, 1e-3, 0.1), Demand("light", 1e-4, 1e-3, 0.1, weight=20.0)
     load = Load(unread=10_000, arrivals=1_000, base=0.001)
     decision = decide([dear, light], load)

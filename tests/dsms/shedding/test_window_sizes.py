@@ -34,7 +34,7 @@ def test_the_expected_memory_is_within_the_bound_wherever_it_can_be(
 
 
 @given(SHAPES, st.floats(1, 2000), st.sampled_from(FRACTIONS))
-def test_a_size_that_was_chosen_stays_as_long_as_nothing_changes(
+def test_chosen_window_size_stays_if_nothing_changes(
     shape: tuple[float, float, int], bound: float, before: float
 ) -> None:
     memory = memory_of(shape)

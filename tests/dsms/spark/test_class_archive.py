@@ -24,7 +24,7 @@ def test_another_java_has_another_archive(tmp_path: Path) -> None:
     assert len({first, *others}) == 3 and first is not None and first.parent.parent == tmp_path / "cache" / "spark"
 
 
-def test_it_is_used_where_it_is_there(tmp_path: Path) -> None:
+def test_class_archive_is_used_if_it_exists(tmp_path: Path) -> None:
     environ = java(tmp_path / "a", "")
     assert options(environ) == ""
     path = archive(environ)
@@ -37,12 +37,12 @@ def test_it_is_used_where_it_is_there(tmp_path: Path) -> None:
     assert f"-XX:SharedArchiveFile={path} " in options(environ) and make(environ)
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_archive_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = java(tmp_path / "a", "")
     monkeypatch.setattr(class_archive.sys, "executable", "/bin/false" if sys.platform != "darwin" else "/usr/bin/false")
     assert not make(environ)
     assert list((tmp_path / "cache" / "spark").iterdir()) == []
 
 
-def test_without_java_there_is_none() -> None:
+def test_no_archive_without_java() -> None:
     assert archive({"PATH": ""}) is None and not make({"PATH": ""})

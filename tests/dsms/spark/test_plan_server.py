@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[PlanServer]:
 
 
 @pytest.mark.parametrize("given", [(), ({"plan": 1, "at": {}}, None), ([bytes(100_000), bytes(3_000_000)],)])
-def test_what_is_answered_comes_whole(server: PlanServer, given: tuple[object, ...]) -> None:
+def test_answers_round_trip(server: PlanServer, given: tuple[object, ...]) -> None:
     assert [ask(server.address, "same", *given) for _ in range(3)] == [given] * 3
 
 
@@ -40,13 +40,13 @@ def test_an_error_of_ours_is_raised_where_it_was_asked(server: PlanServer, error
 
 
 @pytest.mark.parametrize("question", ["fail", "unknown"])
-def test_any_other_error_says_what_it_was(server: PlanServer, question: str) -> None:
+def test_unexpected_planner_errors_are_named(server: PlanServer, question: str) -> None:
     with pytest.raises(InternalError, match="^planning failed: (IndexError: list index|KeyError: 'unknown')"):
         ask(server.address, question)
     assert ask(server.address, "same") == ()
 
 
-def test_who_goes_before_the_answer_disturbs_nobody(server: PlanServer) -> None:
+def test_client_that_disconnects_early_does_not_disturb_others(server: PlanServer) -> None:
     for sent in (b"", b"no pickle"):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(server.address)
@@ -54,7 +54,7 @@ def test_who_goes_before_the_answer_disturbs_nobody(server: PlanServer) -> None:
     assert ask(server.address, "same", 1) == (1,)
 
 
-def test_after_the_end_nothing_is_answered_and_nothing_is_left(server: PlanServer, tmp_path: Path) -> None:
+def test_closed_server_answers_nothing_and_leaves_no_file(server: PlanServer, tmp_path: Path) -> None:
     server.close()
     deadline = time.monotonic() + 10
     with pytest.raises((ConnectionError, EOFError, FileNotFoundError)):

@@ -20,7 +20,7 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["near", "far" * 30])
-def test_what_a_killed_run_left_is_removed(short_path: Path, name: str):
+def test_leftovers_of_a_killed_run_are_removed(short_path: Path, name: str):
     scratch = short_path / name
     assert (temporary_directory(scratch) == scratch) == (name == "near")
     for left in (scratch, temporary_directory(scratch)):
@@ -39,12 +39,12 @@ def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path
 
 
 @pytest.mark.parametrize("length", range(55, 75))
-def test_sockets_fit_at_any_length_of_the_path(length: int):
+def test_socket_paths_fit_the_limit_for_any_directory(length: int):
     scratch = Path("/" + "a" * (length - 1))
     assert len(bytes(temporary_directory(scratch) / SOCKET)) <= LONGEST_IN_JAVA
 
 
-def test_what_was_removed_under_a_running_executor_is_made_again(tmp_path: Path) -> None:
+def test_scratch_removed_under_a_running_executor_is_recreated(tmp_path: Path) -> None:
     scratch = tmp_path / ("long" * 20) / "executor-1"
     with scratch_directory(scratch):
         for directory in (scratch, temporary_directory(scratch)):

@@ -32,12 +32,12 @@ def test_the_home_gives_the_installed_package(tmp_path: Path) -> None:
     assert (home / "bin" / "spark-submit").is_file() and list((home / "jars").glob("spark-core_*.jar"))
 
 
-def test_the_data_source_alone_is_light() -> None:
+def test_data_source_loads_no_heavy_modules() -> None:
     heavy = {"polars", "sqlglot", "confluent_kafka", "redis", "duckdb", "pandas", "structlog"}
     assert loaded("dsms.spark.source", heavy) == "[]"
 
 
-def test_what_runs_lanes_loads_no_planner() -> None:
+def test_worker_modules_load_no_planner() -> None:
     """Otherwise the planner would take 15 MB in each process of an executor."""
     planner = {"sqlglot", "dsms.sql.binder.bind", "dsms.planner.physical.lower", "dsms.planner.optimizer.optimize"}
     assert loaded("dsms.runtime.batching.planner", planner) == "[]"
@@ -66,7 +66,7 @@ def test_workers_are_forked_before_anything_computes() -> None:
     assert [name for name in names if name.startswith(("polars-", "tokio")) and name != "polars-ooc-clea"] == []
 
 
-def test_the_home_has_what_an_executor_needs_and_nothing_else_of_spark(tmp_path: Path) -> None:
+def test_spark_home_has_only_the_jars_that_an_executor_needs(tmp_path: Path) -> None:
     kept = {path.name for path in (linked_home(tmp_path / "home") / "jars").iterdir()}
     every = {path.name for path in (Path(pyspark.__file__).parent / "jars").iterdir()}
     assert kept < every and len(kept) > len(every) // 2

@@ -87,7 +87,7 @@ def test_a_join_that_cannot_use_a_column_of_the_enclosing_query_says_so(subquery
         plan(f"SELECT a, {subquery} AS v FROM S s")
 
 
-def test_what_the_message_advises_is_accepted() -> None:
+def test_query_advised_by_the_error_message_is_accepted() -> None:
     plan("SELECT a, (SELECT MAX(y.c) FROM A y LEFT JOIN A x ON x.a = y.a AND y.c > s.c) AS v FROM S s")
     plan("SELECT a, EXISTS (SELECT 1 FROM A x CROSS JOIN A y JOIN A z ON y.a = s.a) AS v FROM S s")
     joined = "SELECT y.c, x.a FROM A x FULL JOIN A y ON x.a = y.a"

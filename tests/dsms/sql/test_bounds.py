@@ -66,7 +66,7 @@ def created(sql: str, limits: Limits | None = None) -> None:
         ("CREATE TABLE b (k INT PRIMARY KEY, " + ", ".join(f"v{n} INT" for n in range(1_500)) + ")", "columns"),
     ],
 )
-def test_what_exceeds_a_limit_is_refused_by_its_name(sql: str, limit: str) -> None:
+def test_statements_above_a_limit_are_refused_with_its_name(sql: str, limit: str) -> None:
     with pytest.raises(UserError, match=f'the limit "{limit}" is set by DSMS_LIMITS'):
         created(sql)
 
@@ -87,7 +87,7 @@ def test_what_exceeds_a_limit_is_refused_by_its_name(sql: str, limit: str) -> No
         "REGISTER SOURCE b (a INT" + "[]" * 45 + ") FROM t FORMAT AVRO",
     ],
 )
-def test_what_is_within_the_limits_is_planned(sql: str) -> None:
+def test_statements_within_the_limits_are_planned(sql: str) -> None:
     created(sql)
 
 
@@ -183,6 +183,6 @@ def test_a_pattern_that_would_grow_when_it_is_compiled_is_refused(pattern: str) 
         ("CREATE VIEW b AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, " + "9" * 30 + ") = 0", "too long"),
     ],
 )
-def test_what_the_fuzzer_found_is_refused(sql: str, message: str) -> None:
+def test_texts_found_by_the_fuzzer_are_refused(sql: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         created(sql)

@@ -147,7 +147,7 @@ CONDITION = some.recursive(
 
 @settings(max_examples=examples(50), deadline=None)
 @given(CONDITION.filter(lambda text: "Now" in text))
-def test_any_condition(condition: str) -> None:
+def test_any_now_predicate_equals_duckdb(condition: str) -> None:
     assert holds(condition) == by_duckdb(condition)
 
 

@@ -190,7 +190,7 @@ def test_default_windows_are_reported(sql: str, notices: list[str]) -> None:
     assert [notice for notice in register(sql)[1].notices if notice.startswith("default window of")] == notices
 
 
-def test_a_stream_without_window_beside_pipes_windows_has_the_now_window() -> None:
+def test_pipes_stream_without_a_window_gets_the_now_window() -> None:
     bound_plan = plan("SELECT O.id FROM S O WINDOW(RANGE 5), S2 C, D WHERE O.id = C.id AND C.id = D.id")
     windows = [window for window in properties.walk(bound_plan) if isinstance(window, TimeWindow)]
     assert windows == [TimeWindow(S, 4), TimeWindow(stream("S2"), 0)]

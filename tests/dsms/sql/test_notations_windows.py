@@ -57,7 +57,7 @@ def test_a_window_on_a_stream(table: str, window: str, expected: logical.Node) -
     assert item(table.format(window)) == expected
 
 
-def test_a_bracket_right_behind_the_name() -> None:
+def test_window_bracket_may_follow_the_name_without_space() -> None:
     assert item("S[Now]") == TimeWindow(S, 0)
 
 
@@ -95,7 +95,7 @@ def test_a_window_on_a_relation_is_on_what_enters_it() -> None:
     assert isinstance(union.input, logical.Distinct), "a monotonic relation is a stream"
 
 
-def test_windows_beside_joins_and_in_subqueries() -> None:
+def test_windows_in_joins_and_subqueries() -> None:
     bound_plan = plan(
         "SELECT STREAMED x.id FROM S [Range 5] x JOIN S2 [Rows 2] AS y ON x.id = y.id LEFT JOIN D ON D.id = x.id"
     )
@@ -150,7 +150,7 @@ def test_table_functions(function: str, expected: logical.Node) -> None:
     assert item(function) == expected
 
 
-def test_the_bounds_of_windows_are_columns_behind_the_others() -> None:
+def test_window_bounds_are_the_last_columns() -> None:
     fields = schema(plan("SELECT STREAMED * FROM TUMBLE(TABLE S, DESCRIPTOR(at), INTERVAL '1' HOUR) x"))
     assert fields.names == ["id", "a", "b", "c", "at", "day", "window_start", "window_end"]
     assert fields.field("window_end") == pa.field("window_end", pa.timestamp("us"), nullable=False)
@@ -220,7 +220,7 @@ def test_refusals(table: str, message: str) -> None:
         ("S WINDOW(RANGE 5) GRANULARITY(5 APPLES)", "APPLES"),
     ],
 )
-def test_what_is_not_understood_behind_a_window_is_refused(item_text: str, message: str) -> None:
+def test_unknown_text_after_a_window_is_refused(item_text: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         item(item_text)
 

@@ -110,7 +110,7 @@ def test_a_stream_declared_with_its_source(clauses: str, topic: str, ordered: st
     assert (statement.topic.text, statement.ordered and statement.ordered.text) == (topic, ordered)
 
 
-def test_it_makes_a_source_and_an_append_only_stream() -> None:
+def test_declared_stream_creates_a_source_and_an_append_only_stream() -> None:
     sql = "CREATE STREAM Bid (item INT, at BIGINT) SOURCE connect('bids') ORDERED BY AT SLACK 5 SECONDS FORMAT AVRO"
     catalog, (result,) = apply_all(sql, environment=FakeEnvironment({"bids": {0: 7, 1: 3}}))
     source, stream = catalog.find("Bid_source"), catalog.find("Bid")

@@ -31,7 +31,7 @@ def test_the_list_has_statements_and_parts_of_select() -> None:
 
 
 @pytest.mark.parametrize("construct", re.findall(r"^\| `([^`]+)` \|", SECTION, re.MULTILINE))
-def test_it_is_refused_with_its_place_and_an_alternative(construct: str) -> None:
+def test_unsupported_construct_is_refused_with_its_location_and_an_alternative(construct: str) -> None:
     session = LocalSession()
     session.execute(OBJECTS)
     before = session.catalog

@@ -74,9 +74,7 @@ ROWS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 2), st.integers(
 
 @settings(max_examples=examples(25), deadline=None)
 @given(ROWS, st.lists(st.integers(1, 14), max_size=3).map(sorted))
-def test_rows_of_one_instant_come_once_and_those_of_others_again(
-    steps: list[tuple[str, int, int]], cuts: list[int]
-) -> None:
+def test_union_removes_duplicates_only_within_an_instant(steps: list[tuple[str, int, int]], cuts: list[int]) -> None:
     rows = [(name, k, sum(step for _, _, step in steps[: at + 1])) for at, (name, k, _) in enumerate(steps)]
     session = LocalSession()
     session.execute(f"{STREAMS} CREATE VIEW Q AS {MERGED[0]}")
@@ -88,7 +86,7 @@ def test_rows_of_one_instant_come_once_and_those_of_others_again(
     assert made == Counter({(k, at) for _, k, at in rows})
 
 
-def test_nothing_is_kept_of_what_has_come() -> None:
+def test_union_of_streams_keeps_no_past_rows() -> None:
     session = LocalSession()
     session.execute(f"{STREAMS} CREATE VIEW Q AS {MERGED[0]}")
     for begin in range(0, 8_000, 2_000):

@@ -68,7 +68,7 @@ def test_several_rows_are_rows_of_the_result(session: LocalSession) -> None:
     assert shown[:5] == [(1, 5.0), (2, 1.0), (2, 5.0), (3, 5.0), (3, 7.0)]
 
 
-def test_filter_and_having_and_a_built_in_beside(session: LocalSession) -> None:
+def test_filter_having_and_a_builtin_aggregate_together(session: LocalSession) -> None:
     session.execute(
         "CREATE VIEW v AS SELECT k, spread(x) FILTER (WHERE x > 2) AS s, count(*) AS n FROM R(B) GROUP BY k "
         "HAVING (spread(x)).high > 5"
@@ -83,7 +83,7 @@ def test_a_relation_has_no_last_rows(session: LocalSession) -> None:
         session.execute("CREATE VIEW v AS SELECT max(x) OVER (ROWS 2 PRECEDING SLIDE 2) AS v FROM Keyed")
 
 
-def test_order_by_may_name_the_instant_alone(session: LocalSession) -> None:
+def test_window_order_over_a_stream_must_be_the_instant(session: LocalSession) -> None:
     over = "max(x) OVER (ORDER BY {} ROWS 1 PRECEDING)"
     session.execute(f"CREATE STREAM o AS SELECT {over.format('at')} AS v FROM B")
     feed(session)

@@ -117,7 +117,7 @@ def test_queries_older_than_an_aggregate_keep_the_built_in_one() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_when_an_aggregate_is_created(definition: str, problem: str) -> None:
+def test_wrong_definitions_are_refused_at_creation(definition: str, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         session().execute(definition)
 
@@ -165,7 +165,7 @@ def test_queries_with_one_aggregate_over_one_input_share_it_and_versions_do_not(
     assert "StreamFold" not in made.explain("c").split("shared with")[1]
 
 
-def test_what_python_cannot_nest_is_refused() -> None:
+def test_too_deeply_nested_bodies_are_refused() -> None:
     tables = ", ".join(f"t AS t{at}" for at in range(25))
     body = f"INSERT INTO t VALUES (x); INSERT INTO RETURN SELECT count(*) FROM {tables};"
     with pytest.raises(UserError, match="nested too deeply, or a SELECT reads too many tables"):
@@ -184,7 +184,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_is_taken_is_the_one_that_queries_call(name: str) -> None:
+def test_user_aggregate_overrides_the_function_of_its_name(name: str) -> None:
     made = session()
     try:
         made.execute(DOUBLED.format(words="", factor=10).replace("total(", f"{name}("))
@@ -199,7 +199,7 @@ def test_a_name_that_is_taken_is_the_one_that_queries_call(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["var_pop", "stdev", "bool_and", "list", "score", "sum", "approx_count_distinct"])
-def test_a_name_of_an_aggregate_can_be_taken(name: str) -> None:
+def test_names_of_builtin_aggregates_can_be_reused(name: str) -> None:
     session().execute(DOUBLED.format(words="", factor=10).replace("total(", f"{name}("))
 
 

@@ -91,7 +91,7 @@ def test_sizes_and_rates_are_shown_with_their_places(catalog: Catalog) -> None:
     assert explained(catalog, "EXPLAIN RESULT Ranged", []).message == '"Ranged": no setting was changed'
 
 
-def test_what_is_never_adjusted_says_so(catalog: Catalog) -> None:
+def test_exact_query_is_explained_as_exact(catalog: Catalog) -> None:
     result = explained(catalog, "EXPLAIN RESULT Whole AT 5", [])
     assert result.rows == () and result.message == '"Whole" is exact' and "prefix of the input" in result.notices[0]
     session = LocalSession()
@@ -117,6 +117,6 @@ def test_an_object_may_be_named_result() -> None:
         ("EXPLAIN RESULT Whole AT", "end"),
     ],
 )
-def test_what_cannot_be_explained_is_refused(catalog: Catalog, sql: str, why: str) -> None:
+def test_unexplainable_results_are_refused(catalog: Catalog, sql: str, why: str) -> None:
     with pytest.raises(SqlError, match=why):
         explained(catalog, sql, [])

@@ -88,7 +88,7 @@ def test_equal_calls_share_operators_and_versions_do_not() -> None:
     assert "Filter" not in session.explain("C").rpartition("shared with")[2]
 
 
-def test_one_that_fails_names_query_function_and_row() -> None:
+def test_failing_function_is_reported_with_query_and_row() -> None:
     session = LocalSession()
     session.execute(BASE + "CREATE FUNCTION inverse(a DOUBLE) : DOUBLE LANGUAGE PYTHON HANDLER 'f' AS "
                     "$$def f(a): return [1 / v.as_py() for v in a]$$")  # fmt: skip
@@ -147,7 +147,7 @@ def test_only_administrators_bring_code() -> None:
     permitted(parse("SHOW FUNCTIONS"), Catalog(), "reader")
 
 
-def test_a_session_is_given_a_method() -> None:
+def test_method_can_be_registered_as_a_function() -> None:
     class Shop:
         rate = 3
 

@@ -74,7 +74,7 @@ def test_the_table_is_at_every_instant_what_duckdb_computes(seed: int) -> None:
     assert {tuple(row.values()) for _, row, _ in session.changes("Met")} == set(duck.execute(JOINED).fetchall())
 
 
-def test_a_row_without_a_value_that_the_table_needs_is_a_dead_letter(session: LocalSession) -> None:
+def test_row_without_a_not_null_value_is_a_dead_letter(session: LocalSession) -> None:
     session.run(INSERT)
     session.push("Bids_source", [{"item": None, "price": 1.0, "at": 1}, {"item": 1, "price": 2.0, "at": 1}])
     session.advance(3)
@@ -102,7 +102,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("sql", "message"), REFUSED)
-def test_what_cannot_be_exact_is_refused(session: LocalSession, sql: str, message: str) -> None:
+def test_inserts_that_cannot_be_exact_are_refused(session: LocalSession, sql: str, message: str) -> None:
     with pytest.raises(DsmsError, match=message.replace("(", r"\(")):
         session.run(sql)
     assert not session.catalog.queries() or message == "read by V"
@@ -117,7 +117,7 @@ def test_what_cannot_be_exact_is_refused(session: LocalSession, sql: str, messag
         "INSERT INTO Last (item, price) SELECT item, 1 FROM Asks",
     ],
 )
-def test_nothing_else_writes_a_table_that_a_stream_fills(session: LocalSession, sql: str) -> None:
+def test_statements_cannot_write_a_table_filled_by_a_stream(session: LocalSession, sql: str) -> None:
     session.run(INSERT)
     with pytest.raises(DsmsError, match='filled by query "Last_insert", so statements cannot change its rows'):
         session.run(sql)

@@ -60,7 +60,7 @@ def shown(session: LocalSession, name: str) -> list[object]:
 
 @pytest.mark.parametrize("handler", ["Total", "Inverse"])
 @pytest.mark.parametrize("cut", [(1, None), (2, 1)], ids=str)
-def test_over_a_relation_that_changes(handler: str, cut: tuple[int, int | None]) -> None:
+def test_python_aggregate_over_a_changing_relation(handler: str, cut: tuple[int, int | None]) -> None:
     session = LocalSession(*cut)
     session.execute("REGISTER SOURCE T (k INT, g VARCHAR, x INT) FROM t; CREATE STREAM S OVER T KEY k;")
     (created,) = session.run(create(handler))
@@ -135,7 +135,7 @@ def test_show_drop_and_documents() -> None:
     session.execute("DROP VIEW v; DROP AGGREGATE total")
 
 
-def test_one_that_fails_names_query_row_and_line() -> None:
+def test_failing_aggregate_is_reported_with_query_row_and_line() -> None:
     session = LocalSession()
     session.execute(STREAM + create("Quotient") + "CREATE VIEW v AS SELECT total(x) AS t FROM R(S)")
     with pytest.raises(

@@ -16,7 +16,7 @@ STREAM = SOURCE + "CREATE STREAM S OVER T KEY K;"
 VIEW = STREAM + "CREATE STREAMED VIEW V AS SELECT k, v FROM R(S) WHERE v > 1;"
 
 
-def test_a_source_and_the_defaults_it_was_given() -> None:
+def test_registered_source_has_the_default_clauses() -> None:
     catalog, (result,) = apply_all(SOURCE)
     source = catalog.find("t")
     assert isinstance(source, Source)
@@ -121,7 +121,7 @@ def test_a_missing_topic_is_named() -> None:
         apply_all("REGISTER SOURCE T (k INT) FROM nope", environment=FakeEnvironment())
 
 
-def test_what_a_topic_may_lose_is_told_when_a_source_is_registered_over_it() -> None:
+def test_short_retention_is_reported_when_a_source_is_registered() -> None:
     environment = FakeEnvironment(
         {"t": {0: 0}, "u": {0: 0}}, warnings={"t": ('the retention of topic "t" is too short',)}
     )

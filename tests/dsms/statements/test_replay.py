@@ -45,7 +45,7 @@ def replayed(rest: str) -> tuple[list[tuple[int, str | None]], int]:
         (" WHERE NULL", [], 0),
     ],
 )
-def test_what_is_replayed(rest: str, chosen: list[tuple[int, str | None]], late: int) -> None:
+def test_which_dead_letters_are_replayed(rest: str, chosen: list[tuple[int, str | None]], late: int) -> None:
     assert replayed(rest) == (chosen, late)
 
 
@@ -57,7 +57,7 @@ def test_what_is_replayed(rest: str, chosen: list[tuple[int, str | None]], late:
         (" SET value = CAST(1 / (offset - 5) AS VARCHAR)", "SET at partition 0, offset 5: division by zero"),
     ],
 )
-def test_a_letter_without_a_value_is_named(rest: str, message: str) -> None:
+def test_computing_with_a_missing_dead_letter_value_is_reported(rest: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         replayed(rest)
 
@@ -75,6 +75,6 @@ def test_a_letter_without_a_value_is_named(rest: str, message: str) -> None:
         (" now", 'unexpected "now"'),
     ],
 )
-def test_what_cannot_be_bound_says_where(rest: str, message: str) -> None:
+def test_binding_errors_have_a_location(rest: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         replayed(rest)

@@ -43,7 +43,7 @@ def test_the_text_creates_the_object_again(session: LocalSession) -> None:
     assert session.execute("DESCRIBE Base") == before
 
 
-def test_of_a_replaced_view_the_last_text_is_shown(session: LocalSession) -> None:
+def test_replaced_view_is_shown_with_its_last_text(session: LocalSession) -> None:
     replacement = "CREATE OR REPLACE VIEW Base AS SELECT k, v FROM R(S) WHERE v > 1"
     session.run(replacement)
     assert session.execute("SHOW CREATE Base") == [{"name": "Base", "sql": replacement}]
@@ -62,7 +62,7 @@ def test_an_object_may_be_named_like_a_kind(session: LocalSession) -> None:
         ("SHOW CREATE Base now", 'line 1, column 18: unexpected "now"'),
     ],
 )
-def test_what_is_wrong_is_refused_at_its_position(session: LocalSession, sql: str, message: str) -> None:
+def test_wrong_statements_are_refused_with_their_location(session: LocalSession, sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         session.run(sql)
 

@@ -66,18 +66,18 @@ def test_a_skipped_record_is_in_the_catalog_and_its_source_is_held_until_then(ca
         ("SKIP RECORD OF u PARTITION 0 OFFSET 0", '"u" not found'),
     ],
 )
-def test_what_is_no_record_of_a_source_is_refused(catalog: Catalog, sql: str, message: str) -> None:
+def test_skipping_an_invalid_record_is_refused(catalog: Catalog, sql: str, message: str) -> None:
     with pytest.raises((SqlError, UserError), match=message):
         with_reading_suspended(parsed(sql), catalog)
 
 
 @pytest.mark.parametrize("sql", ["SKIP RECORD OF t PARTITION x OFFSET 0", "SKIP RECORD OF t PARTITION 0 OFFSET -1"])
-def test_numbers_are_wanted(sql: str) -> None:
+def test_partition_and_offset_must_be_numbers(sql: str) -> None:
     with pytest.raises(SqlError, match="expected the"):
         parse(sql)
 
 
-def test_one_at_a_time_and_none_twice(catalog: Catalog) -> None:
+def test_records_are_skipped_one_at_a_time_and_only_once(catalog: Catalog) -> None:
     statement = parsed("SKIP RECORD OF t PARTITION 0 OFFSET 7")
     held = with_reading_suspended(statement, catalog)
     with pytest.raises(UserError, match="is being changed"):

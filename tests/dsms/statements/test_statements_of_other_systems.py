@@ -41,7 +41,7 @@ def test_an_index_does_nothing_and_says_so(session: LocalSession) -> None:
         assert "no index was created" in result.notices[0]
 
 
-def test_a_view_need_not_be_refreshed(session: LocalSession) -> None:
+def test_refresh_of_a_view_has_no_effect(session: LocalSession) -> None:
     session.execute("CREATE MATERIALIZED VIEW W AS SELECT k FROM S")
     for text in ("REFRESH MATERIALIZED VIEW W", 'REFRESH MATERIALIZED VIEW CONCURRENTLY dsms.public."W" WITH DATA'):
         (result,) = session.run(text)
@@ -69,12 +69,12 @@ def test_if_not_exists_creates_once(session: LocalSession, text: str) -> None:
     assert session.run("SHOW CREATE X")[0].rows == (("X", text),)
 
 
-def test_if_not_exists_takes_the_name_of_another_kind_as_there(session: LocalSession) -> None:
+def test_if_not_exists_does_nothing_if_another_kind_has_the_name(session: LocalSession) -> None:
     assert (
         'table "T" already exists' in session.run("CREATE STREAMED VIEW IF NOT EXISTS T AS SELECT k FROM S")[0].message
     )
 
 
-def test_what_has_no_if_not_exists_says_so(session: LocalSession) -> None:
+def test_if_not_exists_is_refused_where_unsupported(session: LocalSession) -> None:
     with pytest.raises(SqlError, match="line 1, column 18: IF NOT EXISTS is supported only for"):
         session.execute("CREATE AGGREGATE IF NOT EXISTS f(x INT): INT { INITIALIZE: ITERATE: { } }")

@@ -56,7 +56,7 @@ STATEMENTS = st.one_of(
 
 @settings(max_examples=examples(20))
 @given(st.lists(STATEMENTS, min_size=1, max_size=8))
-def test_tables_are_those_of_duckdb(statements: list[str]) -> None:
+def test_tables_equal_duckdb(statements: list[str]) -> None:
     session, database = LocalSession(), duckdb.connect()
     for text in TABLES:
         session.execute(text)
@@ -109,7 +109,7 @@ def test_names_that_are_words_of_the_language() -> None:
     ]
 
 
-def test_what_is_seen_of_it_as_changes() -> None:
+def test_on_conflict_publishes_its_changes() -> None:
     session = LocalSession()
     session.execute(f"{TABLES[0]}; CREATE STREAMED VIEW V AS SELECT * FROM t; INSERT INTO t VALUES (1, 10, 'a')")
     session.execute(
@@ -136,7 +136,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-def test_what_is_refused_changes_nothing(statement: str) -> None:
+def test_refused_statements_change_nothing(statement: str) -> None:
     session = LocalSession()
     session.execute("; ".join([*TABLES, "INSERT INTO t VALUES (1, 10, 'a')", "INSERT INTO u VALUES (1, 5), (1, 6)"]))
     with pytest.raises(UserError, match=REFUSED[statement]):

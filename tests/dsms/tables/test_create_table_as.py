@@ -29,7 +29,7 @@ def test_the_table_has_the_columns_and_the_rows(session: LocalSession) -> None:
     assert [(row["id"], row["A b"], str(row["twice"])) for row in rows] == [(1, "a", "3.00"), (2, None, "4.00")]
 
 
-def test_the_table_is_one_of_its_own(session: LocalSession) -> None:
+def test_created_table_is_independent_of_its_query(session: LocalSession) -> None:
     """Its statement is stored and shown without the query, and it does not get later rows of the tables that were
     read."""
     session.execute("CREATE TABLE C (PRIMARY KEY (id)) AS SELECT id, n FROM T WHERE n IS NOT NULL")
@@ -54,7 +54,7 @@ def test_the_table_is_one_of_its_own(session: LocalSession) -> None:
         ("CREATE TABLE IF NOT EXISTS C AS SELECT id FROM T", "IF NOT EXISTS is supported only for"),
     ],
 )
-def test_what_makes_no_table_is_refused(session: LocalSession, statement: str, message: str) -> None:
+def test_selects_that_cannot_define_a_table_are_refused(session: LocalSession, statement: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         session.execute(statement)
     assert [row["name"] for row in session.execute("SHOW TABLES")] == ["T"]

@@ -42,7 +42,7 @@ STATEMENTS = st.one_of(
 
 @settings(max_examples=examples(25))
 @given(st.lists(STATEMENTS, min_size=1, max_size=8))
-def test_tables_are_those_of_duckdb(statements: list[str]) -> None:
+def test_tables_equal_duckdb(statements: list[str]) -> None:
     session, database = LocalSession(), duckdb.connect()
     session.execute(TABLE)
     database.execute(TABLE)
@@ -101,7 +101,7 @@ def test_the_error_names_the_row_and_the_condition() -> None:
         ("v INT" + " CHECK (v > 0)" * 101, "a table has at most 100 checks"),
     ],
 )
-def test_what_is_refused_says_where(element: str, message: str) -> None:
+def test_refusals_have_a_location(element: str, message: str) -> None:
     session = LocalSession()
     with pytest.raises((SqlError, UserError)) as caught:
         session.execute(f"CREATE TABLE t (k INT PRIMARY KEY, {element})")
@@ -136,7 +136,7 @@ def test_a_stream_fills_missing_columns_with_defaults_and_no_table_with_a_check(
         session.execute("INSERT INTO g SELECT a FROM S")
 
 
-def test_a_default_has_the_type_of_its_column_whatever_rows_are_beside_it() -> None:
+def test_default_is_cast_to_the_type_of_its_column() -> None:
     session = LocalSession()
     session.execute(
         "CREATE TABLE t (k INT PRIMARY KEY, v VARCHAR DEFAULT 0, d DECIMAL(38, 10) DEFAULT 0e0,"

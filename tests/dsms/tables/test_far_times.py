@@ -31,7 +31,7 @@ def test_a_select_that_computes_one_is_refused(far: str) -> None:
             ask(QuestionWithRows(f"SELECT 1 AS k, {far} AS x UNION ALL SELECT 2, NULL", {}))
 
 
-def test_the_process_of_selects_refuses_them_and_goes_on() -> None:
+def test_select_process_refuses_far_times_and_continues() -> None:
     pool = SelectPool(Limits(selects=1, select_seconds=60, select_memory_mb=96, select_rows=100, relation_mb=1), 2)
     try:
         for far in FAR:

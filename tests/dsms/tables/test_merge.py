@@ -52,7 +52,7 @@ def rows_of(table: list[tuple]) -> list[tuple]:
     st.lists(st.tuples(st.integers(0, 6), _VALUES)),
     merges(),
 )
-def test_merge_is_that_of_duckdb(target: dict, source: list, merge: str) -> None:
+def test_merge_equals_duckdb(target: dict, source: list, merge: str) -> None:
     database, session = duck_engine.connection(), LocalSession()
     database.execute(TABLES.replace("CREATE TABLE", "CREATE TEMP TABLE"))
     session.execute(TABLES)
@@ -118,7 +118,7 @@ def test_a_row_that_two_rows_would_change_is_an_error() -> None:
         ("MERGE INTO t USING nothing ON t.k = nothing.k WHEN MATCHED THEN DELETE", '"nothing" not found'),
     ],
 )
-def test_what_merge_cannot_do_is_said(merge: str, error: str) -> None:
+def test_unsupported_merges_are_refused_with_the_reason(merge: str, error: str) -> None:
     session = LocalSession()
     session.execute(TABLES)
     with pytest.raises(UserError, match=error):

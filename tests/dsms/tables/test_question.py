@@ -109,7 +109,7 @@ def test_the_examples_of_the_reference_pass(session: LocalSession, example: str)
         ("SET threads = 8", "does not start a statement"),
     ],
 )
-def test_what_is_not_of_the_language_is_refused(session: LocalSession, sql: str, message: str) -> None:
+def test_constructs_outside_the_language_are_refused(session: LocalSession, sql: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         session.execute(sql)
 
@@ -163,7 +163,7 @@ $$
         ("DELETE FROM Hot WHERE id = (SELECT max(id) FROM Hot)", "max"),
     ],
 )
-def test_what_users_wrote_is_refused_with_the_alternative_even_if_it_hides_a_built_in(sql: str, name: str) -> None:
+def test_user_defined_functions_are_refused_with_an_alternative_in_one_time_selects(sql: str, name: str) -> None:
     session = LocalSession()
     session.execute(TABLES + ";" + WRITTEN_BY_USERS)
     with pytest.raises(SqlError, match=f'"{name}" is user-defined.*CREATE VIEW v AS SELECT {name}'):
@@ -171,7 +171,7 @@ def test_what_users_wrote_is_refused_with_the_alternative_even_if_it_hides_a_bui
     assert session.execute("SELECT min(id) AS least FROM Hot") == [{"least": 1}]
 
 
-def test_calls_that_duckdb_spells_otherwise_mean_the_same() -> None:
+def test_calls_with_another_name_in_duckdb_give_the_same_values() -> None:
     made = LocalSession()
     made.execute("CREATE TABLE public.Calls (id INT PRIMARY KEY, n TEXT, a INT[], j TEXT)")
     made.execute("INSERT INTO public.Calls VALUES (1, 'abcdef', ARRAY[1, 2], '{\"a\":[5,6]}')")
@@ -196,7 +196,7 @@ def test_division_is_that_of_continuous_queries(session: LocalSession) -> None:
 
 
 @pytest.mark.parametrize("value", ["id / (id - 1)", "id % (id - 1)", "1.0 / 0", "SQRT(-1.0)", "CAST('2.5' AS INT)"])
-def test_what_has_no_value_is_an_error_of_the_statement(session: LocalSession, value: str) -> None:
+def test_expression_without_a_value_fails_the_statement(session: LocalSession, value: str) -> None:
     for sql in (f"SELECT {value} FROM Hot", f"SELECT id FROM Hot WHERE {value} > 0", f"UPDATE Cold SET id = {value}"):
         with pytest.raises(SqlError, match="division by zero|negative number|cannot cast"):
             session.execute(sql)
@@ -232,7 +232,5 @@ def test_a_row_that_is_not_joined_or_is_left_out_has_no_fault(session: LocalSess
         ("SELECT id FROM Hot h WHERE NOT EXISTS (SELECT 1 FROM Cold c WHERE c.id * 1 = h.id)", [(2,)]),
     ],
 )
-def test_expressions_stand_wherever_a_query_has_them(
-    session: LocalSession, sql: str, rows: list[tuple[object, ...]]
-) -> None:
+def test_expressions_may_be_in_every_clause(session: LocalSession, sql: str, rows: list[tuple[object, ...]]) -> None:
     assert asked(session, sql) == rows

@@ -188,7 +188,7 @@ def test_more_statements_than_places_wait_or_are_refused(pool: SelectPool) -> No
             place.result(30)
 
 
-def test_whoever_waits_too_long_is_told_to_come_again() -> None:
+def test_select_that_waits_too_long_is_refused_as_busy() -> None:
     pool = SelectPool(Limits(selects_waiting=1, select_seconds=1), 1)
     with pool.admitted(), pytest.raises(TooManySelects), pool.admitted():
         pass
@@ -233,7 +233,7 @@ def test_a_process_knows_nothing_of_the_environment_and_can_write_no_file(
         ask(pool, "SET threads = 2")
 
 
-def test_a_process_gives_way_to_others() -> None:
+def test_select_process_runs_at_low_priority() -> None:
     pool = SelectPool(LIMITS, 1, niceness=7)
     try:
         ask(pool, "SELECT 1")

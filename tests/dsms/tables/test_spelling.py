@@ -99,7 +99,7 @@ def test_calls_within_other_calls_have_their_meaning(expression: str, value: obj
 
 @settings(max_examples=examples(12))
 @given(st.lists(NUMBERS, min_size=1, max_size=4), st.lists(NUMBERS, min_size=1, max_size=3))
-def test_any_of_an_array_is_one_expression_wherever_it_stands(rows: list[int | None], wanted: list[int | None]) -> None:
+def test_any_over_an_array_has_the_same_value_in_every_clause(rows: list[int | None], wanted: list[int | None]) -> None:
     table = LocalSession()
     table.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     table.execute(f"INSERT INTO t VALUES {', '.join(f'({number}, {shown(a)})' for number, a in enumerate(rows))}")

@@ -201,7 +201,7 @@ def test_files_and_databases_are_loaded_at_one_instant(tmp_path: Path) -> None:
         ("id,name\n1,a,b\n", "", "cannot read .* as csv"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_as_a_whole(text: str, options: str, message: str, tmp_path: Path) -> None:
+def test_file_with_an_invalid_row_is_refused_completely(text: str, options: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "rooms.csv"
     file.write_text(text)
     made = session(ROOMS)

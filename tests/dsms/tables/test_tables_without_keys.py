@@ -40,7 +40,7 @@ def session_of(*statements: str) -> LocalSession:
 
 @settings(max_examples=examples(25))
 @given(st.lists(STATEMENT, max_size=6), st.sampled_from(QUERIES))
-def test_statements_and_views_as_in_duckdb(statements: list[str], query: str) -> None:
+def test_statements_and_views_equal_duckdb(statements: list[str], query: str) -> None:
     session = session_of(CREATE, f"CREATE STREAMED VIEW V AS {query}")
     duck: duckdb.DuckDBPyConnection = duck_engine.connection()
     duck.execute("CREATE OR REPLACE TEMP TABLE T (a INT, b VARCHAR)")

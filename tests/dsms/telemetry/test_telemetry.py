@@ -143,7 +143,7 @@ def test_the_states_of_the_cluster(telemetry) -> None:
     }
 
 
-def test_what_cannot_be_read_now_is_left_out(telemetry) -> None:
+def test_unavailable_measurements_are_omitted(telemetry) -> None:
     def away() -> list[dict[str, object]]:
         raise ExternalError("redis is away")
 

@@ -135,7 +135,7 @@ def test_every_query_runs(query) -> None:
         ("SELECT S.id FROM S ASOF RIGHT JOIN D ON S.t > D.t", "ASOF RIGHT JOIN is not supported here"),
     ],
 )
-def test_what_is_no_asof_join_is_refused(query, message) -> None:
+def test_invalid_asof_joins_are_refused(query, message) -> None:
     session = LocalSession()
     with pytest.raises(SqlError) as refused:
         session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS {query}")

@@ -130,14 +130,14 @@ def test_intervals_are_searched_by_both_ends(condition) -> None:
 @pytest.mark.parametrize(
     "condition", ["S.id = D.id AND S.x < D.y", "S.k < D.k", "S.x <> D.y", "S.x < D.y OR S.k = D.k", "S.x + S.id < 7"]
 )
-def test_other_conditions_are_not(condition) -> None:
+def test_other_conditions_do_not_become_band_joins(condition) -> None:
     session = LocalSession()
     session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT S.id, D.id AS other FROM S, D WHERE {condition}")
     assert "BandJoin" not in session.explain("V")
 
 
 @pytest.mark.parametrize("points_first", [False, True])
-def test_what_is_in_fault_does_not_depend_on_batches(points_first) -> None:
+def test_faults_do_not_depend_on_batches(points_first) -> None:
     """A range search also returns neighbours of the matching rows, which depend on the batch. They are dropped before
     the condition is evaluated, so that they cause no fault."""
     letters = []

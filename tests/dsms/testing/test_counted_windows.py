@@ -33,7 +33,7 @@ def test_counts_are_added_up_before_the_exchange() -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_others_are_not(name: str) -> None:
+def test_other_windows_are_not_preaggregated(name: str) -> None:
     assert "Assign" in explained(SOURCE, OTHERS[name]) and "Panes" not in explained(SOURCE, OTHERS[name])
 
 

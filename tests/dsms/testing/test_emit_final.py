@@ -100,7 +100,7 @@ def test_views_aliases_and_further_parts_of_a_query() -> None:
     assert "Final at e" in session.explain("V")
 
 
-def test_the_words_are_part_of_what_a_query_is() -> None:
+def test_emit_final_distinguishes_queries() -> None:
     session = LocalSession()
     session.execute(SOURCES)
     text = "SELECT STREAMED window_end, count(*) AS n FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 5) GROUP BY window_end"
@@ -120,7 +120,7 @@ def test_the_words_are_part_of_what_a_query_is() -> None:
         "SELECT * FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 5) EMIT FINAL",
     ],
 )
-def test_what_is_never_final_is_refused(query) -> None:
+def test_emit_final_without_final_groups_is_refused(query) -> None:
     session = LocalSession()
     with pytest.raises(SqlError, match=r"EMIT FINAL needs groups") as refused:
         session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS {query}")

@@ -27,13 +27,13 @@ OTHERS = {
 END = 30
 
 
-def test_what_is_behind_is_left_out_before_the_exchange() -> None:
+def test_rows_that_cannot_be_first_are_dropped_before_the_exchange() -> None:
     before, _ = explained(SOURCE, FIRST).split("\nexchange", 1)
     assert "PeriodicSync" in before and before.endswith("FirstCandidates")
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_nothing_is_left_out_of_others(name: str) -> None:
+def test_other_queries_keep_all_candidates(name: str) -> None:
     assert "TopK" in explained(SOURCE, OTHERS[name]) and "FirstCandidates" not in explained(SOURCE, OTHERS[name])
 
 

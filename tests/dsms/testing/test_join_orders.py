@@ -97,7 +97,7 @@ def test_a_change_of_the_order_changes_no_record(select, condition, ranges, reco
 
 @settings(max_examples=examples(8))
 @given(RECORDS, st.integers(0, 40), ORDERS, st.sampled_from([(None, 9, 9, 9), (4, None, None, 4)]))
-def test_where_rows_stay_the_next_plan_begins_at_the_beginning(records, after, order, ranges) -> None:
+def test_next_plan_starts_at_the_beginning_if_rows_never_leave(records, after, order, ranges) -> None:
     sql = text(SELECTS[1], CONDITIONS[0], ranges)
     changed = play(sql, records, [(after, order)])
     assert changed.changes("Q") == play(sql, records, []).changes("Q")
@@ -177,7 +177,7 @@ def steady(count: int):
     return [(name, at % 3, at % 2, at, 0) for at in range(count) for name in NAMES]
 
 
-def test_it_takes_one_window_and_nothing_is_left_of_it() -> None:
+def test_order_change_takes_one_window_and_leaves_no_state() -> None:
     session = LocalSession()
     session.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
     held = []
@@ -228,14 +228,14 @@ def test_explain_shows_the_order_and_default_takes_it_back() -> None:
         ("0", '"0" is not a valid JOIN_ORDER'),
     ],
 )
-def test_orders_that_do_not_fit_are_refused(value, message) -> None:
+def test_invalid_join_orders_are_refused(value, message) -> None:
     session = LocalSession()
     session.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
     with pytest.raises(UserError, match=message.replace("(", r"\(")):
         session.execute(f"ALTER QUERY Q SET (join_order = {value})")
 
 
-def test_what_cannot_change_says_why() -> None:
+def test_unchangeable_joins_are_refused_with_the_reason() -> None:
     session = LocalSession()
     session.execute(SOURCES + "CREATE QUERY Two AS SELECT STREAMED a, vb FROM Sa [RANGE 5], Sb [RANGE 5] WHERE a = b")
     with pytest.raises(UserError, match='query "Two" has no join of three or more inputs whose order can change'):

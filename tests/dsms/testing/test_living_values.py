@@ -154,7 +154,7 @@ def expected(kept: dict[str, Log], at: int) -> list[list[tuple]]:
 
 
 @pytest.mark.parametrize(("seed", "how"), [(1, (1, None, 4)), (2, (2, 3, 2)), (3, (3, 7, 1)), (4, (1, 1, 1))])
-def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how: tuple) -> None:
+def test_results_equal_those_of_the_records_that_satisfy_the_constraints(seed: int, how: tuple) -> None:
     logs = all_logs(seed)
     kept, refused = admitted(logs)
     bound, free = session(logs, CONSTRAINTS, how), session(kept, {}, (1, None, 1))

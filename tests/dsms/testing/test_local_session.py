@@ -69,7 +69,7 @@ def test_a_row_with_bytes_can_be_in_fault() -> None:
     ]
 
 
-def test_a_row_of_which_no_column_is_read_can_be_in_fault() -> None:
+def test_row_without_read_columns_can_be_in_fault() -> None:
     session = LocalSession()
     session.execute("REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL")
     session.execute("CREATE STREAMED VIEW V AS SELECT COUNT(*) AS n FROM S WHERE 1 / 0 = 1")
@@ -126,7 +126,7 @@ def test_a_failing_statement_leaves_those_before_it_done(session) -> None:
     assert [row["name"] for row in session.execute("SHOW QUERIES")] == ["Q"]
 
 
-def test_a_promise_never_takes_back(session) -> None:
+def test_earlier_promise_has_no_effect(session) -> None:
     push(session, (1, 2, 7))
     session.advance(9)
     session.advance(3)
@@ -178,7 +178,7 @@ def test_a_query_that_fails_stops_no_other() -> None:
 
 
 @pytest.mark.parametrize("ts", [None, "5", 5.5, True, 2**63, -(2**63)])
-def test_what_is_no_instant_is_refused_before_anything_changes(session, ts: object) -> None:
+def test_invalid_instants_are_refused_without_effect(session, ts: object) -> None:
     session.push("T", [{"k": 1, "v": 1, "ts": 1}])
     with pytest.raises(UserError, match="is not an instant"):
         session.advance(ts)
@@ -238,7 +238,7 @@ def test_columns_of_one_name_are_all_in_the_answer() -> None:
     assert session.execute("SELECT 1 AS a, 2 AS a") == [{"a": 1, "a_1": 2}]
 
 
-def test_a_session_has_no_alarms_and_says_what_it_does_not_keep(session) -> None:
+def test_local_session_has_no_alarms_audit_log_or_executors(session) -> None:
     assert session.execute("SHOW ALARMS") == []
     source = session.catalog.sources()[0].name
     for statement, why in (

@@ -38,7 +38,7 @@ def session(view: str, own: str = "") -> LocalSession:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_an_equal_row_that_comes_is_not_the_one_that_leaves(window: str, call: str) -> None:
+def test_entering_row_is_distinguished_from_an_equal_leaving_row(window: str, call: str) -> None:
     run = session(f"SELECT room, {call} AS l FROM {window} GROUP BY room", OWN)
     for t, at in ((20, 0), (21, 10), (20, 11)):
         run.push("readings", [{"room": "a", "t": t, "ts": at}])
@@ -65,7 +65,7 @@ def test_projections_joins_and_unions_keep_the_order(view: str) -> None:
     assert run.relation("v", at=11) == [{"l": 20}]
 
 
-def test_a_key_that_says_the_same_again_is_the_last_to_have_said_it() -> None:
+def test_repeated_equal_upsert_makes_its_key_the_last() -> None:
     run = LocalSession()
     run.execute(SOURCE.replace("KEY NULL", "KEY room") + "CREATE VIEW v AS SELECT LAST(t) AS l FROM R(S)")
     run.push(

@@ -107,7 +107,7 @@ def in_order(rows: list[tuple]) -> list[tuple]:
 
 
 @pytest.mark.parametrize(("seed", "how"), [(1, (1, None, 4)), (2, (2, 3, 2)), (3, (3, 7, 1)), (4, (1, 1, 1))])
-def test_results_are_those_of_the_records_that_keep_the_promise(seed: int, how: tuple) -> None:
+def test_results_equal_those_of_the_records_that_satisfy_the_constraint(seed: int, how: tuple) -> None:
     records, others = log(seed), log(seed + 100, lag=9)
     (kept, refused), (others_kept, _) = admitted(records), admitted(others)
     bound = session(records, others, f"CONSTRAINT ORDERED BY c WITHIN {K}", how, QUERIES)

@@ -59,5 +59,5 @@ def test_each_test_runs_for_each_size_of_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", ["0", "few"])
-def test_sizes_that_are_none(tmp_path: Path, sizes: str) -> None:
+def test_invalid_batch_sizes_are_refused(tmp_path: Path, sizes: str) -> None:
     assert f'--dsms-batches: "{sizes}" is not a number of records' in run(tmp_path, "--dsms-batches", sizes).stderr

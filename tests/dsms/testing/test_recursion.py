@@ -162,7 +162,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("query", REFUSED)
-def test_what_is_refused_says_so(query) -> None:
+def test_refused_recursions_have_the_reason(query) -> None:
     session = LocalSession()
     session.execute(SOURCES)
     with pytest.raises(SqlError) as refused:

@@ -292,7 +292,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("clauses", REFUSED)
-def test_what_is_refused_says_why(clauses: str) -> None:
+def test_refused_patterns_have_the_reason(clauses: str) -> None:
     session = LocalSession()
     session.execute(SOURCES)
     with pytest.raises(SqlError) as raised:

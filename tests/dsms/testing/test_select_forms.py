@@ -172,7 +172,7 @@ def test_a_sample_by_its_sql_name_is_that_of_cql() -> None:
         ),
     ],
 )
-def test_what_is_wrong_says_so(query: str, why: str) -> None:
+def test_wrong_selects_are_refused_with_the_reason(query: str, why: str) -> None:
     session = LocalSession()
     session.execute(SOURCES)
     with pytest.raises(SqlError) as refused:

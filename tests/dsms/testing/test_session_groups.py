@@ -56,7 +56,7 @@ def answered(query: str, key: str, seed: int = 0) -> LocalSession:
 
 @pytest.mark.parametrize("key", ["NULL", "id"])
 @pytest.mark.parametrize("query", ONE)
-def test_one_operator_publishes_what_two_do(query: str, key: str) -> None:
+def test_session_group_publishes_the_same_as_two_operators(query: str, key: str) -> None:
     answer = answered(query, key)
     assert "SessionGroup" in answer.explain("V")
     with patch("dsms.planner.physical.lower.one_input.session_groups", lambda _: None):

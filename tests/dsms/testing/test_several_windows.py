@@ -44,7 +44,7 @@ def test_every_order_of_the_windows_gives_the_same(order: tuple[str, ...]) -> No
         assert [row[name] for row in rows] == values
 
 
-def test_several_results_stand_side_by_side() -> None:
+def test_aggregates_over_different_windows_are_in_one_row() -> None:
     session = LocalSession()
     session.execute(
         f"{SOURCE} CREATE STREAM v AS SELECT x, usum(x) OVER (ROWS 1 PRECEDING) AS s,"

@@ -53,7 +53,7 @@ def rows() -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("columns", ["false", "true"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_where_nothing_is_shed_results_are_those_of_the_query_without_the_clause(query: str, columns: str) -> None:
+def test_results_without_shedding_equal_the_exact_query(query: str, columns: str) -> None:
     session = LocalSession(2, 17)
     session.execute(SOURCES + f"CREATE QUERY exact AS SELECT STREAMED {query}")
     session.execute(f"CREATE QUERY shed {ALLOWED.format(columns=columns)} AS SELECT STREAMED {query}")
@@ -85,7 +85,7 @@ def test_where_nothing_is_shed_results_are_those_of_the_query_without_the_clause
         ("SELECT k, COUNT(*) AS n FROM S GROUP BY k ORDER BY k LIMIT 3", "ORDER BY … LIMIT"),
     ],
 )
-def test_what_has_no_bound_is_refused_by_name(query: str, message: str) -> None:
+def test_queries_without_an_error_bound_are_refused(query: str, message: str) -> None:
     session = LocalSession()
     session.execute(SOURCES)
     with pytest.raises(UserError, match=message):
@@ -169,7 +169,7 @@ def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash
     assert cut.results == whole.results
 
 
-def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
+def test_estimates_weight_kept_records_by_the_inverse_rate() -> None:
     """The sums are over the records below the frontier. The last instant is 29."""
     logs = [[("ab"[at % 2], at % 5, at // 10, None) for at in range(partition, 300)] for partition in range(2)]
     plan = {0: [(100, 0.5), (200, 0.25)], 1: [(50, 0.5)]}
@@ -211,7 +211,7 @@ def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
         assert last[k]["_error"] == pytest.approx(1.96 * max(squares**0.5 / total, ones**0.5 / count))
 
 
-def test_what_may_be_left_out_decides_the_error() -> None:
+def test_error_depends_on_the_rows_that_may_be_shed() -> None:
     """Ten rows with value 100 and 90 rows with value 1; only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
@@ -226,7 +226,7 @@ def test_what_may_be_left_out_decides_the_error() -> None:
     assert observed.spread(window=None) == pytest.approx(2.33**2 * 90 * (mean - 1) ** 2 / 1090**2)
 
 
-def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
+def test_repair_reads_shed_records_and_corrects_published_results() -> None:
     """A quarter of the records is kept from the start. The key z is only in the first half of the log."""
     log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
     messages = [message(at, record) for at, record in enumerate(log)]
@@ -250,7 +250,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     assert estimates == exact
 
 
-def test_only_what_may_be_shed_is_repaired() -> None:
+def test_only_queries_that_may_shed_can_be_repaired() -> None:
     catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     with pytest.raises(UserError, match='"Exact" has nothing to repair'):
         apply_all("REPAIR QUERY Exact", catalog)

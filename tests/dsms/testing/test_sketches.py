@@ -109,7 +109,7 @@ def test_descending_percentiles_are_counted_from_the_greatest_value() -> None:
 
 @settings(max_examples=examples(25))
 @given(st.lists(ROW, max_size=40), st.integers(1, 9))
-def test_counts_depend_on_the_values_that_are_there_alone(rows, batch) -> None:
+def test_approximate_counts_depend_only_on_present_values(rows, batch) -> None:
     """At every instant, counts are those over the present rows alone. A few values almost always have different
     coupons; therefore a count is at most the exact one, and rarely one less."""
     made = session(rows, ABOUT, batch)
@@ -196,7 +196,7 @@ def test_many_values_are_counted_within_the_error_in_a_state_of_fixed_size() -> 
         ("weight = 1", "approx_count_distinct(v, u) AS n FROM A", "must be a constant"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_with_the_reason(options: str, select: str, message: str) -> None:
+def test_unsupported_approximations_are_refused_with_the_reason(options: str, select: str, message: str) -> None:
     made = LocalSession()
     made.execute(SOURCES)
     with pytest.raises(UserError, match=message):
@@ -204,7 +204,7 @@ def test_what_cannot_be_kept_is_refused_with_the_reason(options: str, select: st
 
 
 @pytest.mark.parametrize("memory", [20_000, 99_999, 250_000, 1_234_567, 9_000_000])
-def test_the_memory_that_is_promised_is_kept(memory: int) -> None:
+def test_sketches_stay_within_the_promised_memory(memory: int) -> None:
     """Sketches of the least error take almost all of the memory, and no more."""
     below = logical.Values(pa.schema([("u", pa.string()), ("x", pa.float64())]), ())
     count = Aggregate("n", "count", ("u",), pa.int64(), False, distinct=True)

@@ -130,7 +130,7 @@ def test_a_decimal_sum_of_39_digits_is_a_fault(scale) -> None:
 
 
 @pytest.mark.parametrize("wild", [[math.inf], [math.nan], [math.inf, -math.inf], [-math.inf, math.nan]])
-def test_what_is_not_finite_leaves_no_trace(wild) -> None:
+def test_retracted_infinities_do_not_affect_the_sum(wild) -> None:
     assert last_value("sum", pa.float64(), [1.5, *wild, 2.25], wild) == 3.75
 
 
@@ -199,7 +199,7 @@ COPIES = st.lists(
 
 @pytest.mark.parametrize("function", ["sum", "avg", "var_pop"])
 @given(COPIES, st.data())
-def test_how_copies_are_divided_among_elements_does_not_show(function: str, copies, data) -> None:
+def test_division_of_copies_among_elements_changes_no_aggregate(function: str, copies, data) -> None:
     schema = pa.schema([("k", pa.string()), ("x", pa.float64())])
     group = GroupBy(("k",), (Aggregate("r", function, ("x",), pa.float64()),), schema)
     whole = [(("a", value), at, count, order) for value, at, order, count in copies]
@@ -229,7 +229,7 @@ FILTERED = st.lists(
 
 
 @given(FILTERED, st.sampled_from([[], [2], [1, 3]]))
-def test_sums_beside_those_of_other_rows_are_what_they_are_alone(drawn, cuts) -> None:
+def test_sums_of_a_group_do_not_depend_on_other_rows(drawn, cuts) -> None:
     columns = [("k", pa.string()), ("x", pa.float64()), ("f", pa.bool_()), ("g", pa.bool_())]
     changes = []
     for k, x, f, g, at, count, order, leaves in drawn:

@@ -59,7 +59,7 @@ def test_hashes_are_a_set(parts: list[list[int]]) -> None:
 
 @settings(max_examples=examples(60))
 @given(RECORDS, WITHIN, CUTS)
-def test_a_value_lives_once(records: Records, within: int, cuts: list[int]) -> None:
+def test_each_value_has_one_life(records: Records, within: int, cuts: list[int]) -> None:
     operator = Clustered("a", within)
     traces, kept, refused = operator.traces(), [], []
     for move in moves(cuts):
@@ -90,7 +90,7 @@ def test_a_partner_is_not_long_before(referencing: Records, referenced: Records,
 
 
 @given(RECORDS, WITHIN, CUTS)
-def test_what_is_told_is_what_lives(records: Records, within: int, cuts: list[int]) -> None:
+def test_reported_values_equal_the_living_values(records: Records, within: int, cuts: list[int]) -> None:
     operator = Living(within)
     traces = operator.traces()
     for move in moves(cuts):
@@ -103,7 +103,7 @@ def test_what_is_told_is_what_lives(records: Records, within: int, cuts: list[in
             assert set(step.delta.frame[VALUE]) == {None, *live} and known == live
 
 
-def test_of_several_told_sets_the_last_counts() -> None:
+def test_last_reported_set_applies() -> None:
     forget = Forget(Distinct(), (Outlived(0, "a", 1),))
     records = delta("a", [(1, 0), (2, 1), (3, 2), (4, 3), (None, 3)], Move(0, 9))
     outlived = Delta(

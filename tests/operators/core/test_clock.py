@@ -47,7 +47,7 @@ def test_lateness_and_frontier_do_not_depend_on_the_cuts(instants, slack, beats,
         assert clock.high == max(instants)
 
 
-def test_nothing_read_nothing_known() -> None:
+def test_clock_without_records_has_no_frontier() -> None:
     late, clock = PartitionClock().admit(np.array([], dtype=np.int64), np.array([], dtype=np.int64))
     assert (late.tolist(), clock) == ([], PartitionClock())
     assert clock.frontier == BEGINNING

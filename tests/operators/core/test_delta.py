@@ -69,7 +69,7 @@ def test_advance_keeps_the_relation_from_the_frontier_on(elements, frontier) -> 
 
 
 @given(ELEMENTS, st.integers(0, 10), st.integers(0, 10))
-def test_between_cuts_by_start(elements, bound, other_bound) -> None:
+def test_between_selects_elements_by_their_start(elements, bound, other_bound) -> None:
     start, end = sorted((bound, other_bound))
     assert len(delta_of(elements).between(start, end)) == sum(start <= element[2] < end for element in elements)
 

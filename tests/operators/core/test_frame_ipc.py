@@ -32,7 +32,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_values_and_types_come_back(name: str) -> None:
+def test_frames_round_trip_with_their_types(name: str) -> None:
     for frame in (VALUES[name].to_frame(), VALUES[name].to_frame().clear(), VALUES[name].to_frame()[1:3]):
         back = frame_from_ipc(frame_to_ipc(frame))
         assert back.schema == frame.schema
@@ -47,7 +47,7 @@ def test_another_reader_reads_the_stream() -> None:
     assert table["list"].to_pylist() == [["a", None], None, [], ["b"]]
 
 
-def test_streams_lie_end_to_end() -> None:
+def test_concatenated_ipc_streams_are_read_separately() -> None:
     out, frames = pa.BufferOutputStream(), [VALUES["text"].to_frame(), VALUES["wide"].to_frame()]
     ends = [0]
     for frame in frames:

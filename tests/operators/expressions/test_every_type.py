@@ -60,7 +60,7 @@ def calls(name: str) -> list[Expression]:
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in BUILDERS])
-def test_what_is_not_refused_has_values(name: str) -> None:
+def test_accepted_calls_have_a_value_for_every_row(name: str) -> None:
     for each in calls(name):
         values, faults = evaluate(FRAME, {"value": each})
         assert (values.height, faults.len()) == (FRAME.height, FRAME.height), each

@@ -228,7 +228,7 @@ def same(ours, theirs):
 
 @settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(TREES, ROWS)
-def test_value_and_fault_are_those_of_duckdb(node, rows):
+def test_values_and_faults_equal_duckdb(node, rows):
     frame = pl.DataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))
     values, faults = evaluate(frame, {"x": node})
     for row, ours, fault in zip(rows, values["x"], faults, strict=True):
@@ -240,7 +240,7 @@ def test_value_and_fault_are_those_of_duckdb(node, rows):
 
 
 @pytest.mark.parametrize("function", ["equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"])
-def test_a_comparison_with_null_is_null_beside_others(function: str) -> None:
+def test_comparison_with_null_is_null_in_every_row(function: str) -> None:
     null = cast(Literal(None, pa.null()), pa.int64())
     compared = call(function, Column("x", pa.int64()), null), call(function, null, Column("x", pa.int64()))
     frame = pl.DataFrame({"x": [1, 2, None]})

@@ -42,7 +42,7 @@ MALFORMED = [
 REFUSED = 'column "id": expected UUID (36 characters), got '
 
 
-def test_its_name_is_read_and_written():
+def test_uuid_type_name_round_trips():
     assert parse_type("uuid") == parse_type("UUID") == UUID.arrow != pa.string()
     assert type_sql(pa.list_(UUID.arrow)) == "UUID[]"
 
@@ -75,7 +75,7 @@ def test_expressions(sql, expected):
         ("CAST(i AS UUID)", "cannot cast INTEGER to UUID"),
     ],
 )
-def test_it_is_not_text(sql, problem):
+def test_uuid_is_not_accepted_as_text(sql, problem):
     with pytest.raises(UserError) as refused:
         run(sql)
     assert problem in str(refused.value)

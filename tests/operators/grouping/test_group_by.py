@@ -198,7 +198,7 @@ COUNT = Aggregate("n", "count", (), pa.int64(), nullable=False)
 SUM = Aggregate("s", "sum", ("x",), pa.int64())
 
 
-def test_a_row_that_stays_equal_is_not_sent_again() -> None:
+def test_unchanged_aggregate_row_is_not_sent_again() -> None:
     greatest = Aggregate("m", "max", ("x",), pa.int64())
     rows = changed(GroupBy(("k",), (greatest,), KX), [(("a", 5), 1, 1, 0), (("a", 3), 2, 1, 1), (("a", 5), 4, -1, 7)])
     assert rows == [("a", 5, 1, 1, 0), ("a", 5, 4, -1, 7), ("a", 3, 4, 1, 7)]
@@ -219,7 +219,7 @@ def test_a_group_without_rows_has_no_row_and_comes_back() -> None:
         ]
 
 
-def test_without_keys_there_is_a_row_from_the_beginning() -> None:
+def test_group_by_without_keys_has_a_row_from_the_beginning() -> None:
     group = GroupBy((), (COUNT, SUM), KX)
     assert changed(group, [], [3]) == [(0, None, BEGINNING, 1, 0)]
     assert changed(group, [(("a", 5), 4, 1, 8)], [3]) == [
@@ -230,7 +230,7 @@ def test_without_keys_there_is_a_row_from_the_beginning() -> None:
     assert changed(group, [(("a", 5), BEGINNING, 1, 8)], [3]) == [(1, 5, BEGINNING, 1, 8)]
 
 
-def test_without_aggregates_a_group_is_there_while_it_has_rows() -> None:
+def test_group_without_aggregates_exists_while_it_has_rows() -> None:
     changes = [(("a", 5), 1, 1, 0), (("a", 6), 2, 1, 1), (("a", 5), 3, -1, 2), (("a", 6), 4, -1, 3)]
     assert changed(GroupBy(("k",), (), KX), changes, [2]) == [("a", 1, 1, 0), ("a", 4, -1, 3)]
 
@@ -287,7 +287,7 @@ def test_filters_of_the_same_distinct_values_share_a_state() -> None:
     assert [group(*calls).operator_version for calls in (DISTINCT[:1], DISTINCT[::3], DISTINCT[:2])] == [1, 1, 2]
 
 
-def test_a_group_behind_its_bound_leaves_the_state() -> None:
+def test_group_below_its_bound_leaves_the_state() -> None:
     schema = pa.schema([("w", pa.int64()), ("x", pa.int64())])
     calls = (
         SUM,

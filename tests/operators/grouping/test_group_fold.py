@@ -117,7 +117,7 @@ def test_the_same_aggregate_in_sql(
     assert changes_of(written(name), keys, changes, cuts) == changes_of(built_in(name), keys, changes, [])
 
 
-def test_what_has_an_inverse_follows_changes_and_what_has_none_is_run_again() -> None:
+def test_only_aggregates_with_an_inverse_fold_retractions() -> None:
     assert folded(written("avg"), append_only=False) is not None
     assert folded(written("count_distinct"), append_only=False) is not None
     assert folded(written("min"), append_only=True) is not None

@@ -123,7 +123,7 @@ WINDOWS = st.sampled_from([None, 3, 5, 9])
     COMPARISON,
     st.booleans(),
 )
-def test_keys_behind_their_bound_are_as_they_were(left, right, cuts, comparison, outer) -> None:
+def test_forgetting_keys_below_their_bound_changes_no_result(left, right, cuts, comparison, outer) -> None:
     left, right = ([element for element in side if element[1] < (element[0][0] or 99)] for side in (left, right))
     join = AsofJoin(("k",), ("k2",), "t", "u", comparison, outer, "k")
     numbers = dict.fromkeys(("k", "k2"), pl.Int64)
@@ -141,7 +141,7 @@ def test_a_step_beyond_the_bound_still_finds_what_is_ahead_of_it() -> None:
         assert [row for step in steps for row in step.delta.frame.select("u", FROM, WEIGHT).rows()] == [(1, 4, 1)]
 
 
-def test_keys_behind_their_bound_leave_the_state() -> None:
+def test_keys_below_their_bound_leave_the_state() -> None:
     join = AsofJoin(("k", "w"), ("k2", "w2"), "t", "u", bound="w")
     rows = [(("a", at // 10 * 10 + 10, at), at, FOREVER, 1) for at in range(1, 1000)]
     left = delta_of(rows, {"k": pl.String, "w": pl.Int64, "t": pl.Int64})

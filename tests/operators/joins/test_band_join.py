@@ -114,7 +114,7 @@ def _delta(name: str, values: pl.Series) -> Delta:
 
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("size", [200, 2_000])
-def test_pairs_looked_at_are_those_of_the_result(keyed, size, monkeypatch) -> None:
+def test_only_pairs_in_the_band_are_formed(keyed, size, monkeypatch) -> None:
     """Every pair that is formed is in the band, for any size of the state."""
     looked_at: list[int] = []
     met = operators.joins.join.paired_elements

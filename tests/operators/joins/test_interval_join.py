@@ -73,7 +73,7 @@ def of_columns(columns: dict[str, np.ndarray]) -> Delta:
 
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("points_first", [False, True])
-def test_of_disjoint_intervals_only_those_are_looked_at_that_hold_a_point(keyed, points_first, monkeypatch) -> None:
+def test_disjoint_intervals_are_compared_only_with_points_they_contain(keyed, points_first, monkeypatch) -> None:
     """Ten thousand intervals, as of addresses or prices: a point is compared with at most one of each run."""
     looked_at: list[int] = []
     met = operators.joins.join.paired_elements

@@ -114,7 +114,7 @@ BOUNDED = intervals(st.tuples(st.sampled_from([None, 3, 5, 9, 12]), st.integers(
 
 @settings(max_examples=examples(50))
 @given(BOUNDED, BOUNDED, CUTS)
-def test_rows_beyond_their_bound_find_no_partner_anyway(left, right, cuts) -> None:
+def test_forgetting_rows_below_their_bound_changes_no_join(left, right, cuts) -> None:
     left, right = ([element for element in side if element[1] < (element[0][0] or 99)] for side in (left, right))
     inputs = delta_of(left, {"w": pl.Int64, "x": pl.Int64}), delta_of(right, {"w2": pl.Int64, "y": pl.Int64})
     bounded = Join(("w",), ("w2",), left_bound="w", right_bound="w2")
@@ -132,7 +132,7 @@ def test_the_bound_of_a_key_is_that_of_both_sides(left, right, cuts, of_left) ->
 
 @pytest.mark.parametrize("bounds", [{"left_bound": "w"}, {"right_bound": "w2"}])
 @pytest.mark.parametrize("band", [None, Band("x", "y", -1, 1)])
-def test_both_sides_forget_a_key_behind_its_bound(bounds, band) -> None:
+def test_both_sides_forget_keys_below_their_bound(bounds, band) -> None:
     rows = [((at // 10 * 10 + 10, at), at, FOREVER, 1) for at in range(1, 1000)]
     left, right = (delta_of(rows, dict.fromkeys(names, pl.Int64)) for names in (("w", "x"), ("w2", "y")))
     join = Join(("w",), ("w2",), **bounds) if band is None else BandJoin(("w",), ("w2",), **bounds, band=band)
@@ -151,7 +151,7 @@ def test_intervals_intersect_weights_multiply_and_the_newer_gives_the_order() ->
         assert sorted(rows) == [(1, 4, 6, 6, 1), (2, 2, 8, -2, 5)]
 
 
-def test_at_one_instant_the_greater_order_counts() -> None:
+def test_joined_row_has_the_greater_order_of_one_instant() -> None:
     left, right = (
         delta_of([(("a", 1, 0.0), 2, 8, 1)], LEFT_SCHEMA, [5]),
         delta_of([((1, "a"), 2, 9, 1)], RIGHT_SCHEMA, [7]),
@@ -160,7 +160,7 @@ def test_at_one_instant_the_greater_order_counts() -> None:
     assert step.delta.frame[ORDER].to_list() == [7]
 
 
-def test_what_has_ended_or_cannot_be_found_is_not_kept() -> None:
+def test_ended_and_unmatchable_rows_are_not_kept() -> None:
     join, rows = Join(("k",), ("k2",), left_bound="x.1"), [(("a", at, 0.0), at, FOREVER, 1) for at in range(2000)]
     ending = [((at, "b"), at, at + 10, 1) for at in range(2000)] + [((0, None), 5, FOREVER, 1)]
     left, right, traces = delta_of(rows, LEFT_SCHEMA), delta_of(ending, RIGHT_SCHEMA), join.traces()
@@ -230,7 +230,7 @@ def test_versions_of_two_rows_have_as_many_pairs_as_there_are_versions() -> None
     assert (step.delta.frame.height, ends.height) == (2 * 599 - 1, 598)
 
 
-def test_rows_of_windows_are_paired_with_those_that_are_there_at_the_same_time() -> None:
+def test_window_rows_are_paired_only_with_rows_valid_at_the_same_time() -> None:
     left, right = (
         pl.DataFrame({name: [1] * 300, FROM: range(300), TO: range(3, 303), WEIGHT: [1] * 300, ORDER: range(300)})
         for name in ("a", "b")

@@ -83,7 +83,7 @@ def test_a_near_integer_is_within_the_error_and_keeps_the_order(values, error) -
         assert abs(int(other) - value) <= Fraction(error) * abs(value)
 
 
-def test_there_are_as_many_near_values_as_are_promised() -> None:
+def test_number_of_near_values_is_within_the_bound() -> None:
     near = near_floats(np.geomspace(1, 1e6, 200_000), 0.01)
     assert len(np.unique(near)) <= 692
     assert near_floats(np.array([np.inf, -np.inf, 5e-324]), 0.01).tolist() == [np.inf, -np.inf, 0.0]

@@ -73,7 +73,7 @@ def test_matches_are_those_of_regular_expressions(text: str, rows: str, local: b
 
 
 @given(PATTERNS, ROWS, ROWS, ROWS, st.sampled_from(["past", "next"]), st.booleans())
-def test_what_is_taken_over_is_what_would_be_found(text, same, before, after, to, timed) -> None:
+def test_reused_matches_equal_a_new_search(text, same, before, after, to, timed) -> None:
     pattern = pattern_of(text)
     if pattern is None:
         return

@@ -201,7 +201,7 @@ def f(n):
     assert called(source) == f"{own} {own} {os.getgroups() if os.getuid() else []} [] /"
 
 
-def test_it_can_end_itself_and_use_threads_and_pipes() -> None:
+def test_user_code_can_exit_and_use_threads_and_pipes() -> None:
     source = """
 import os, select, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -220,7 +220,7 @@ def f(n):
         called("import os\ndef f(n): os.abort()")
 
 
-def test_libraries_are_loaded_when_they_are_needed() -> None:
+def test_user_code_can_import_libraries() -> None:
     source = """
 def f(n):
     import datetime, decimal, hashlib, sqlite3, uuid, zoneinfo
@@ -262,7 +262,7 @@ def test_the_standard_library_can_be_imported_as_elsewhere() -> None:
     assert called(IMPORTS) == elsewhere.stdout.strip()
 
 
-def test_an_error_says_what_code_has() -> None:
+def test_error_states_what_user_code_may_not_use() -> None:
     with pytest.raises(UserError, match="PermissionError: .*(?s:.)*Python code has no network"):
         called("import socket\ndef f(n): return [str(socket.socket())]")
 
@@ -339,7 +339,7 @@ def test_an_unknown_mode_is_refused() -> None:
         mode_of({MODE_VARIABLE: "on"})
 
 
-def test_there_is_a_filter_for_the_machines_that_are_supported() -> None:
+def test_supported_machines_have_a_system_call_filter() -> None:
     filters = [program(machine, 7) for machine in ("x86_64", "aarch64")]
     assert all(code is not None and len(code) % 8 == 0 and len(code) // 8 < 4096 for code in filters)
     assert program("riscv64", 7) is None

@@ -150,7 +150,7 @@ def test_a_class_with_slots_continues_from_its_state() -> None:
     assert answer.values.to_pylist() == [7.0]
 
 
-def test_a_group_begins_anew() -> None:
+def test_group_restarts_with_an_empty_state() -> None:
     codes = [COME, COME | END, LEAVE, COME | RESTART | END]
     assert events(python("SumInverse", "expire"), [1, 2, 1, 9], codes)[1:] == ([1, 3], [3.0, 9.0])
 

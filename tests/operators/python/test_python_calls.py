@@ -49,20 +49,20 @@ def test_arrays_go_in_and_come_out() -> None:
     assert called(made, 5, 17, 400) == [6, 19, 403]
 
 
-def test_a_list_is_taken_for_an_array_and_cast_to_the_declared_type() -> None:
+def test_returned_list_is_cast_to_the_declared_array_type() -> None:
     made = function("def f(n, s): return [None if v == 2 else v / 2 for v in n.to_pylist()]", result=pa.float64())
     assert called(made, 1, 2, 5) == [0.5, None, 2.5]
 
 
-def test_what_it_prints_does_not_disturb_the_answer() -> None:
+def test_printed_output_does_not_disturb_the_answer() -> None:
     assert called(function("def f(n, s):\n  print('x' * 100000)\n  return n"), 1, 2) == [1, 2]
 
 
-def test_it_is_not_called_without_rows() -> None:
+def test_function_is_not_called_without_rows() -> None:
     assert called(function("def f(n, s): raise ValueError")) == []
 
 
-def test_it_stays_loaded_between_calls() -> None:
+def test_function_stays_loaded_between_calls() -> None:
     made = function("calls = []\ndef f(n, s):\n  calls.append(1)\n  return [len(calls)] * len(n)")
     try:
         assert [call_function(made, rows(1), 1).to_list() for _ in range(3)] == [[1], [2], [3]]
@@ -108,14 +108,16 @@ def test_an_error_names_the_first_row_and_shows_the_code() -> None:
         ("def f(n, s):\n  with open('x', 'w') as file: file.write('y' * 10)\n  return n", "PermissionError"),
     ],
 )
-def test_what_fails_is_told(source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_are_reported_with_the_reason(
+    source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match='function "f" failed') as raised:
         called(function(source), 10, 20)
     assert why in str(raised.value)
 
 
-def test_one_that_never_ends_is_stopped_and_the_next_call_works() -> None:
+def test_endless_function_is_stopped_and_the_next_call_works() -> None:
     made = function("def f(n, s):\n  while n[0].as_py() == 1: pass\n  return n", limits=Limits(seconds=1.0))
     try:
         with pytest.raises(
@@ -127,9 +129,7 @@ def test_one_that_never_ends_is_stopped_and_the_next_call_works() -> None:
         sandbox_of(made).close()
 
 
-def test_the_code_sees_neither_our_environment_nor_our_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_code_sees_neither_environment_nor_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSMS_TOKEN", "secret")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("")
@@ -140,7 +140,7 @@ def test_the_code_sees_neither_our_environment_nor_our_directory(
     assert called(made, 1) == ["FalseFalse"]
 
 
-def test_a_requirement_that_is_not_met_is_told() -> None:
+def test_unmet_requirement_is_reported() -> None:
     source = "def f(n, s): return n"
     assert called(function(source, requirements=("pyarrow>=1",)), 1) == [1]
     with pytest.raises(UserError, match='it requires "no-such-thing>=2", which is not installed'):
@@ -149,7 +149,7 @@ def test_a_requirement_that_is_not_met_is_told() -> None:
         called(function(source, requirements=("pyarrow<1",)), 1)
 
 
-def test_its_process_ends_when_it_is_closed() -> None:
+def test_function_process_ends_when_its_sandbox_is_closed() -> None:
     made = function("import os\ndef f(n, s): return [os.getpid()] * len(n)")
     (child,) = call_function(made, rows(1), 1).to_list()
     assert Path(f"/proc/{child}").exists()

@@ -51,7 +51,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("answer", FORGED)
-def test_an_answer_that_is_not_one_is_an_error_of_the_function(answer: str) -> None:
+def test_invalid_answer_is_an_error_of_the_function(answer: str) -> None:
     with pytest.raises(UserError, match=FORGED[answer]):
         called(SAY.format(call=f"say({answer})", load=""))
 
@@ -126,7 +126,7 @@ def test_an_answer_of_an_aggregate_fits_its_events(answer: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["'x'", "99"])
-def test_an_error_of_an_aggregate_names_a_row_that_there_is(at: str) -> None:
+def test_error_of_an_aggregate_names_an_existing_row(at: str) -> None:
     error = f"b'\\1' + json.dumps(dict(kind='K', message='m', traceback='t', at={at})).encode()"
     text = SAY.format(call="pass", load="") + f"class Forging:\n    def iterate(self, x):\n        say({error})\n"
     made = PythonClass("g", (("x", pa.int64()),), pa.int64(), "Forging", package_of(text.encode()), frozenset())

@@ -51,7 +51,7 @@ def test_the_first_rows_are_the_same(rows, key, alone, tie, cuts) -> None:
 
 
 @pytest.mark.parametrize(("descending", "left"), [(True, [9, 9, 2]), (False, [1, 2])])
-def test_the_best_and_the_last_of_an_instant_are_left(descending: bool, left: list[int]) -> None:
+def test_only_first_row_candidates_are_left(descending: bool, left: list[int]) -> None:
     delta = elements([("a", 9, 0, 1), ("a", 1, 0, 1), ("a", 9, 0, 1), ("a", 2, 0, 1)])
     assert (
         FirstCandidates(("k",), SortKey("v", descending)).step(delta, (), Move(0, END)).delta.frame["v"].to_list()

@@ -59,7 +59,7 @@ CALLS = st.lists(
     [3],
     0,
 )
-def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
+def test_values_equal_duckdb_at_every_instant(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
     actual = assert_duckdbs_values(calls, rows, cuts, seed)
     assert actual.columns == ["k", "v", *(call.name for call in calls), *RESERVED]
@@ -137,7 +137,7 @@ def test_a_sum_outside_its_type_is_a_fault_while_it_lasts() -> None:
         assert faults.select(FROM, ORDER).rows() == [(2, 2), (2, 2)]
 
 
-def test_no_row_and_no_column_to_spare() -> None:
+def test_empty_input_keeps_the_output_schema() -> None:
     call = WindowCall("c", "count", (), INT)
     (step,) = run_moves(Over((call,)), elements([]))
     assert step.delta.frame.schema["c"] == pl.Int64 and step.delta.frame.columns == ["k", "v", "c", *RESERVED]

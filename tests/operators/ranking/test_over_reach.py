@@ -36,7 +36,7 @@ NEAR = st.builds(
 
 @settings(max_examples=examples(50), deadline=None)
 @given(LIVES, NEAR, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
-def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
+def test_values_equal_duckdb_at_every_instant(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
     assert reach_of(calls) is not None
     assert_duckdbs_values(calls, rows, cuts, seed)
@@ -59,7 +59,7 @@ def _corrections(calls, delta, cuts) -> Counter:
 
 
 @pytest.mark.parametrize("changed", [0, 50, 99])
-def test_what_is_out_of_reach_is_not_computed(monkeypatch, changed) -> None:
+def test_rows_outside_the_frames_of_a_change_are_not_computed(monkeypatch, changed) -> None:
     """One change among 100 rows, with frames of two preceding rows: five rows are computed in each of two phases."""
     calls = window_calls([("sum", ("v",), INT, (SortKey("v"),), "rows", -2, 0, ())], ())
     rows = [("a", 10 * place, 0, None, 1) for place in range(100)]

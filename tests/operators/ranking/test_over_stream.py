@@ -68,7 +68,7 @@ def timed(rows) -> Delta:
 
 @settings(max_examples=examples(80), deadline=None)
 @given(STREAM, CALLS, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
-def test_the_values_are_duckdbs_and_no_cutting_shows(rows, listed, partition, cuts, seed) -> None:
+def test_values_equal_duckdb_for_any_batches(rows, listed, partition, cuts, seed) -> None:
     calls, delta = calls_of(listed, partition), timed(rows)
     made = same_log(OverStream(calls), delta, cuts, seed)
     names = ["k", "v", "t", *(call.name for call in calls)]
@@ -88,7 +88,7 @@ def _counted(rows) -> Counter:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(STREAM, CALLS, st.sampled_from([(), ("k",)]), CUTS)
-def test_the_elements_are_those_of_over(rows, listed, partition, cuts) -> None:
+def test_elements_equal_those_of_over(rows, listed, partition, cuts) -> None:
     calls, delta = calls_of(listed, partition), timed(rows)
     bounded, whole = (
         Delta(output(run_moves(operator, delta, cuts))).consolidate().frame

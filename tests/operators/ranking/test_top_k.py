@@ -111,7 +111,7 @@ def test_the_best_at_every_instant(rows, top, cuts, seed) -> None:
 
 @settings(max_examples=examples(50))
 @given(STREAM, TOPS, CUTS, SEEDS)
-def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
+def test_top_k_of_a_stream_keeps_only_the_best_rows(rows, top, cuts, seed) -> None:
     frugal = TopK(top.partition, top.order, top.limit, top.offset, top.method, top.rank, SCHEMA, append_only=True)
     ranked_rows = same_log(frugal, stream(rows), cuts, seed)
     for at in range(-1, END):
@@ -128,7 +128,7 @@ def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
             assert kept == expected_at(best, stream(rows).frame, END)
 
 
-def test_the_elder_wins_a_tie_and_the_order_is_that_of_the_cause() -> None:
+def test_older_row_wins_a_tie_and_changes_have_the_order_of_their_cause() -> None:
     rows = elements(
         [
             ("a", 5, 1, FOREVER, 1, 10),
@@ -177,7 +177,7 @@ def test_a_step_reads_the_best_and_what_leaves() -> None:
 @settings(max_examples=examples(40))
 @given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(1, 0), (2, 0), (1, 1)]), CUTS, SEEDS)
 @example([("a", 2, 0, None, 2), ("a", 1, 0, None, 1), ("a", 3, 5, None, 1)], "dense_rank", (2, 0), [3], 0)
-def test_ties_are_those_of_duckdb(rows, method, bounds, cuts, seed) -> None:
+def test_ties_equal_duckdb(rows, method, bounds, cuts, seed) -> None:
     limit, offset = bounds
     delta = changes(rows)
     top = TopK(("k",), (SortKey("v", descending=True),), limit, offset, method, "r", SCHEMA)
@@ -262,7 +262,7 @@ BOUNDED = st.builds(
 
 @settings(max_examples=examples(50))
 @given(ENDING, BOUNDED, CUTS, SEEDS)
-def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -> None:
+def test_forgetting_partitions_below_their_bound_changes_no_result(rows, top, cuts, seed) -> None:
     named = changes([(None, *row[1:]) for row in rows]).frame
     ws = [w for w, _, at, stay, _ in rows for _ in range(1 + (stay is not None and at + stay < END))]
     delta = Delta(named.with_columns(pl.Series("w", ws, pl.Int64)).select("w", "v", *RESERVED))
@@ -284,7 +284,7 @@ def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -
         (2, "dense_rank", True, pa.int64()),
     ],
 )
-def test_a_partition_behind_its_bound_leaves_the_state(limit, method, append_only, kind) -> None:
+def test_partition_below_its_bound_leaves_the_state(limit, method, append_only, kind) -> None:
     schema = pa.schema([("w", kind), ("v", pa.int64())])
     a_unit = {"int64": 1, "timestamp[us]": 1, "date32[day]": 86_400_000}[str(kind)]
     top = TopK(("w",), (SortKey("v"),), limit, 0, method, None, schema, append_only, bound="w")
@@ -300,7 +300,7 @@ def test_a_partition_behind_its_bound_leaves_the_state(limit, method, append_onl
     assert all(0 < sum(run.height for run in state.runs) <= 15 for state in states)
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input_gives_empty_output() -> None:
     (step,) = run_moves(TopK(("k",), (SortKey("v"),), 1, rank="r", schema=SCHEMA), stream([]))
     assert step.delta.frame.columns == ["k", "v", "r", *RESERVED]
     assert step.delta.frame.schema["r"] == pl.Int64

@@ -120,7 +120,7 @@ def test_rows_that_derive_each_other_go_with_what_they_came_from() -> None:
     assert not {row for row in rows_at(steps, ("a", "b"), 6) if row[0] == 0}
 
 
-def test_what_never_ends_names_itself() -> None:
+def test_endless_recursion_is_reported_with_its_name() -> None:
     counted = Projected(Recurred(0), (("a", call("add", column("a"), Literal(1, NODE))), ("b", column("b"))))
     operator = Recursion("numbers", (PATHS,), (BASE, Rule(0, counted)), 0, limit=20)
     with pytest.raises(UserError, match="WITH RECURSIVE numbers has not ended after 20 iterations"):
@@ -132,7 +132,7 @@ def at_most(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("operators.recursion.joining.MOST_RAW_PAIRS", 2 * pairs)
 
 
-def test_what_derives_too_many_rows_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recursion_with_too_many_rows_is_reported_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     at_most(30, monkeypatch)
     history = [(start, end, 0, END) for start in range(4) for end in range(4)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
@@ -168,7 +168,7 @@ def test_no_division_of_time_changes_which_rows_are_in_fault(history, others, st
     assert faults(stops) == faults([])
 
 
-def test_a_pair_that_was_never_there_is_not_in_fault() -> None:
+def test_pair_that_never_existed_causes_no_fault() -> None:
     """The row (1, 7) enters at the instant at which its only partner (7, 0) leaves, in one step or in two."""
     partner = named(Given(1), e="c", f="d")
     divided = (("a", call("modulo", column("a"), column("f"))), ("b", column("f")))
@@ -179,7 +179,7 @@ def test_a_pair_that_was_never_there_is_not_in_fault() -> None:
         assert all(step.faults is None for step in steps)
 
 
-def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pair_limit_applies_to_each_instant_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     """One edge for each instant: no instant has more than a few pairs, in one step or in several."""
     at_most(3, monkeypatch)
     history = [(0, 0, at, 1) for at in range(END)]
@@ -190,7 +190,7 @@ def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.Monk
 
 
 @given(HISTORY, STOPS)
-def test_pairs_in_parts_are_the_same_pairs(history, stops) -> None:
+def test_pairs_formed_in_parts_equal_all_pairs(history, stops) -> None:
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("operators.recursion.joining.MOST_PAIRS", 2)

@@ -24,12 +24,12 @@ ORDERS = st.one_of(st.just(()), st.lists(st.integers(0, 9), min_size=1, max_size
 
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS, ORDERS)
-def test_every_present_row_is_there_once(elements, cuts, orders) -> None:
+def test_every_present_row_is_returned_once(elements, cuts, orders) -> None:
     check_laws(Distinct(), [delta_of(elements, SCHEMA, orders)], cuts, lambda at: Counter(set(relation(elements, at))))
 
 
 @given(ROWS, CUTS)
-def test_state_is_bounded_by_the_rows_that_are_there(elements, cuts) -> None:
+def test_state_is_bounded_by_the_present_rows(elements, cuts) -> None:
     (state,) = run_through(Distinct(), [delta_of(elements, SCHEMA)], cuts)[-1].traces
     rows = {repr(row) for row, *_ in elements}
     assert sum(run.height for run in state.runs) <= 3 * len(rows)

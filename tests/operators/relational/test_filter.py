@@ -28,7 +28,7 @@ def test_relation_is_that_of_the_rows_with_a_true_predicate(records, stops, boun
         assert rows_at(steps, ["k", "v"], at) == Counter((k, v) for k, v in rows if v is not None and v > bound)
 
 
-def test_null_keeps_nothing() -> None:
+def test_null_predicate_keeps_no_row() -> None:
     step = Filter(Literal(None, pa.null())).step(records_delta([("a", 1, 2, 1)]), (), Move(0, 9))
     assert step.delta.frame.height == 0
 

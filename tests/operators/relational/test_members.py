@@ -82,7 +82,7 @@ def test_without_room_for_an_index_the_rows_are_the_same(rows, family) -> None:
 
 
 @given(ROWS, families(), st.lists(st.integers(9, 16), min_size=8, max_size=8))
-def test_rows_of_a_member_are_asked_for_that_one_alone(rows, family, owners) -> None:
+def test_rows_of_a_member_are_compared_only_with_that_member(rows, family, owners) -> None:
     matches = step(members(*family, known=True), rows, **{MEMBER: owners})
     wanted = expected(rows, *family)
     asked = sorted(((*row, owner) for row, owner in zip(rows, owners, strict=False)), key=repr)
@@ -120,7 +120,7 @@ def test_constants_of_every_type(kind: pa.DataType, values, sign: str) -> None:
     assert sorted(matches, key=repr) == sorted(wanted, key=repr)
 
 
-def test_the_members_are_no_part_of_what_the_operator_is() -> None:
+def test_members_do_not_affect_operator_equality() -> None:
     left, right = (members([("a", "equal", False)], constants) for constants in ([(1,)], [(2,), (3,)]))
     assert left == right
     assert repr(left) == repr(right)
@@ -143,5 +143,5 @@ def test_pieces_make_no_difference(entries: int, size: int, monkeypatch: pytest.
     assert step(members(shape, constants), rows) == expected(rows, shape, constants)
 
 
-def test_without_members_there_is_nothing() -> None:
+def test_no_output_without_members() -> None:
     assert step(members([("a", "equal", False)], []), [(1, 2)]) == []

@@ -41,7 +41,7 @@ def test_the_relation_is_what_duckdb_answers(kind, left, right, cuts, orders) ->
 
 
 @pytest.mark.parametrize("cuts", [[], [3], [2, 3, 5]])
-def test_the_greatest_order_of_both_sides_at_the_instant(cuts) -> None:
+def test_set_operation_uses_the_greatest_order_of_both_sides(cuts) -> None:
     left = delta_of([(("a", 1), 2, FOREVER, 3), (("a", 1), 5, FOREVER, -1)], SCHEMA, [4, 9])
     right = delta_of(
         [(("a", 1), 2, FOREVER, 1), (("a", 1), 4, FOREVER, 1), (("a", 1), 5, FOREVER, 1)], SCHEMA, [7, 1, 3]

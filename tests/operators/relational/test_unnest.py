@@ -21,7 +21,7 @@ SCHEMA = {"k": pl.String, "v": pl.List(pl.Int64)}
 
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS, st.booleans())
-def test_each_element_beside_its_row(elements, cuts, outer) -> None:
+def test_each_element_is_joined_with_its_row(elements, cuts, outer) -> None:
     def expected(at: int) -> Counter:
         bag: Counter = Counter()
         for (k, array), start, end, weight in elements:

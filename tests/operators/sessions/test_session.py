@@ -99,7 +99,7 @@ def test_a_window_outside_the_type_is_a_fault() -> None:
     assert step.faults is not None and step.faults["row"].to_list() == ['{"t":120}']
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input_gives_empty_output() -> None:
     for rows in ([], [("a", None, 1, 1)]):
         (step,) = run_moves(Session("v", 3, ("k",)), stream(rows))
         assert step.delta.frame.columns == ["k", "v", "window_start", "window_end", *stream([]).frame.columns[2:]]

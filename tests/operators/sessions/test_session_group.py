@@ -84,7 +84,7 @@ def faults(all_steps: list[list[Step]]) -> list[tuple]:
     [("a", 0, 6, 0, None, 1), ("a", 1, 6, 1, 2, 1), ("a", 2, 6, 2, None, 1)], (1, (), (WINDOW_START,)), False, [2], 0
 )
 @example([("a", at, 1, 0, 3 if at == 2 else None, 1) for at in (0, 2, 4)], (4, ("k",), (WINDOW_END,)), False, [2], 0)
-def test_the_log_of_the_two_operators(rows, shape, append_only, cuts, seed) -> None:
+def test_session_group_log_equals_the_two_operators(rows, shape, append_only, cuts, seed) -> None:
     gap, partition, bounds = shape
     delta = history(rows, append_only=append_only)
     session, keys = Session("v", gap, partition), (*partition, *bounds)
@@ -190,7 +190,7 @@ def test_without_retractions_the_state_is_the_sessions() -> None:
     assert [run.height for run in sessions.runs] == [1]
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input_gives_empty_output() -> None:
     for rows in ([], [("a", None, 1, 1, None, 1)]):
         (step,) = steps(
             [SessionGroup(Session("v", 3), (("to", WINDOW_END),), (COUNT,), ARROW)],
@@ -221,6 +221,6 @@ def test_dates_have_timestamps_as_bounds() -> None:
         Aggregate("l", "median", ("x",), pa.float64()),
     ],
 )
-def test_what_is_no_running_sum_is_not_supported(aggregate: Aggregate) -> None:
+def test_only_running_sums_are_supported(aggregate: Aggregate) -> None:
     assert supported(AGGREGATES, ARROW)
     assert not supported((COUNT, aggregate), ARROW)

@@ -56,7 +56,7 @@ def test_sessions_that_meet_a_range(collide, batches, ranges) -> None:
     assert sorted(overlapping, key=repr) == sorted(wanted, key=repr)
 
 
-def test_what_is_gone_leaves_the_state() -> None:
+def test_removed_sessions_leave_the_state() -> None:
     rows = pl.DataFrame({"k": ["a"] * 50, LOW: range(0, 500, 10), HIGH: range(5, 505, 10)})
     trace = fifty().upsert(rows, pl.repeat(True, 50, eager=True))
     assert trace.runs == ()
@@ -80,7 +80,7 @@ def test_newer_runs_hide_older_ones() -> None:
     assert met(trace, 301, 308) == [(300, 302)] and met(trace, 484, 499) == [(480, 485)]
 
 
-def test_one_neighbour_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_neighbour_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     looked, rows_at = [], SessionTrace.rows_at
     monkeypatch.setattr(SessionTrace, "rows_at", lambda *args: looked.append(1) or rows_at(*args))
     assert met(fifty(), 493, 494) == [(490, 495)] and met(fifty(), 496, 499) == []

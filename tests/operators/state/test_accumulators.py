@@ -58,7 +58,7 @@ def test_runs_are_sorted_shrink_and_hold_a_key_once(batches) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=6))
-def test_without_keys_there_is_one_row(values) -> None:
+def test_accumulators_without_keys_have_one_row(values) -> None:
     state = Accumulators(())
     for n in values:
         state = state.upsert(pl.DataFrame({"n": [n or 0]}), pl.Series([n is None]), 0)
@@ -80,7 +80,7 @@ def test_rows_beyond_their_bound_vanish_whatever_the_batches_are() -> None:
     assert state.lookup(pl.DataFrame({"k": [9_950]})).rows() == [(9_950, 50)]
 
 
-def test_a_peak_of_expired_rows_does_not_stay() -> None:
+def test_expired_rows_do_not_stay_in_the_state() -> None:
     state = Accumulators(("k",), bound="k").upsert(
         pl.DataFrame({"k": range(10_000), "n": range(10_000)}), pl.repeat(False, 10_000, eager=True), -1
     )

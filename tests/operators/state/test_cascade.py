@@ -59,7 +59,7 @@ class Merging:
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.lists(st.integers(-50, 50), max_size=30), max_size=40))
-def test_every_row_is_there_once_and_behind_the_elder_ones_of_its_value(steps: list[list[int]]) -> None:
+def test_every_row_is_found_once_after_older_rows_of_its_value(steps: list[list[int]]) -> None:
     state, expected = Merging(), defaultdict(list)
     for values in steps:
         for number, value in enumerate(values, state.rows):

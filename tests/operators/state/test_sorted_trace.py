@@ -106,7 +106,7 @@ def test_cancelled_rows_are_skipped_where_their_end_is_known(dtype, descending) 
     assert best["n"].to_list() == [120, 121, 122]
 
 
-def test_rows_behind_their_bound_leave() -> None:
+def test_rows_below_their_bound_leave_the_state() -> None:
     trace = SortedTrace(("w",), (SortKey("v"),), bound="w")
     for at in range(1, 100):
         trace = trace.append(Delta.of([("+", {"w": at, "v": at}, at)]), at)

@@ -87,7 +87,7 @@ def test_a_run_by_time_that_is_half_forgotten_shrinks() -> None:
     assert trace.forget(100).runs == ()
 
 
-def test_what_cancels_takes_no_room() -> None:
+def test_cancelled_elements_take_no_space() -> None:
     trace = Trace("key", ("k",))
     for at in range(50):
         rows = [("a", at, at, FOREVER, 1, 2 * at)] + ([("a", at - 1, at, FOREVER, -1, 2 * at)] if at else [])

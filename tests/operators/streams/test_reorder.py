@@ -20,7 +20,7 @@ def test_each_element_passes_once_in_order_whenever_it_came(records, stops, earl
         assert all(start <= at < end for at in step.delta.frame[FROM])
 
 
-def test_what_was_released_is_forgotten() -> None:
+def test_released_elements_leave_the_state() -> None:
     records = [("a", 1, at, 1) for at in range(12)]
     last = step_through(Reorder(), records_delta(records), list(range(1, 12)), [True])[-1]
     assert [run.height for trace in last.traces for run in trace.runs] == []

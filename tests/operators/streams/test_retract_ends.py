@@ -34,7 +34,7 @@ def released(elements, cuts, early=()):
 
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS.map(lambda cuts: sorted(set(cuts))), st.lists(st.integers(0, 6), max_size=4))
-def test_the_relation_stays_and_ends_become_changes(elements, cuts, early) -> None:
+def test_ends_become_changes_and_the_relation_is_unchanged(elements, cuts, early) -> None:
     steps = released(elements, cuts, early)
     for at in range(END):
         assert output_relation(steps, at) == relation(elements, at)

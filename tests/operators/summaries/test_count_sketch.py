@@ -67,13 +67,13 @@ def test_the_hash_of_a_value_never_changes() -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1_000_000])
-def test_likeness_tells_a_change_of_values(shift: int) -> None:
+def test_likeness_detects_a_change_of_values(shift: int) -> None:
     some, others = skewed(2_000, 8), [value + shift for value in skewed(1_000, 9)]
     like = likeness(sketch(some), sketch(others), (2_000, 1_000))
     assert like > 0.9 if shift == 0 else like < 0.2
 
 
-def test_nothing_is_known_of_few_values_or_of_values_that_hardly_repeat() -> None:
+def test_few_or_distinct_values_count_as_alike() -> None:
     assert likeness(sketch([1] * 5), sketch([2] * 500), (5, 500)) == 1.0
     distinct = list(range(1_000))
     assert likeness(sketch(distinct), sketch([value + 5_000 for value in distinct]), (1_000, 1_000)) > 0.5

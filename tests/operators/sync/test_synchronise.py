@@ -66,7 +66,7 @@ def run_events(rows: Delta, points: Delta, cuts, seed: int = 0) -> list[Step]:
 @settings(max_examples=examples(50))
 @given(LIVES, LIVES.map(lambda rows: rows[:4]), CUTS, SEEDS)
 @example([("a", 1, 0, 5, 1), ("b", 1, 3, None, 1)], [("p", 1, 2, 2, 1), ("p", 1, 9, None, 1)], [3, 5], 0)
-def test_events_hold_the_relation_at_the_last_insertion(rows, events, cuts, seed) -> None:
+def test_relation_is_that_of_the_last_inserted_event(rows, events, cuts, seed) -> None:
     delta, points = intervals(rows), changes(events)
     steps = run_events(delta, points, cuts, seed)
     assert log(steps) == log(run_events(delta, points, []))
@@ -78,7 +78,7 @@ def test_events_hold_the_relation_at_the_last_insertion(rows, events, cuts, seed
 
 
 @given(LIVES, st.lists(INSTANTS, max_size=4), CUTS)
-def test_what_is_visible_does_not_wait(rows, instants, cuts) -> None:
+def test_visible_rows_are_not_buffered(rows, instants, cuts) -> None:
     points = stream([("p", None, at, 1) for at in sorted(set(instants))])
     waiting = run_events(intervals(rows), points, [*cuts, END - 1, END - 1])[-1].traces[0]
     later = [element for run in waiting.runs for element in run.frame[FROM].to_list()]

@@ -63,7 +63,7 @@ def test_examples_of_pipes_section_17_2() -> None:
     assert sorted(left.frame.select("k", FROM).rows()) == [("a", 5), ("b", 15), ("d", 9), ("e", 18)]
 
 
-def test_a_multiplicity_is_a_weight() -> None:
+def test_istream_keeps_multiplicities_as_weights() -> None:
     two = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 3)])
     assert Istream().step(two, (), Move(0, 9)).delta.frame[WEIGHT].to_list() == [2]
 

@@ -36,7 +36,7 @@ def expected(select: str, rows: list[tuple], step: int) -> Counter:
 
 
 @given(PUSHED, st.sampled_from([1, 2, 3]), st.integers(1, 3), st.sampled_from([None, 1, 2]))
-def test_relations_are_those_of_duckdb(pushed, step: int, partitions: int, batch: int | None) -> None:
+def test_relations_equal_duckdb(pushed, step: int, partitions: int, batch: int | None) -> None:
     session = LocalSession(partitions, batch)
     session.execute(SQL.format(step="" if step == 1 else f", {step}"))
     ordered = sorted(pushed, key=lambda row: row[3])
@@ -79,7 +79,7 @@ def test_a_range_that_is_too_long_is_a_fault_of_its_row() -> None:
         ("TABLE S, DESCRIPTOR(low, missing)", 'column "missing" not found'),
     ],
 )
-def test_calls_that_do_not_fit_are_refused_with_their_place(call: str, message: str) -> None:
+def test_invalid_calls_are_refused_with_their_location(call: str, message: str) -> None:
     session = LocalSession()
     session.execute(SQL.format(step=""))
     with pytest.raises(UserError, match=message) as refused:
@@ -87,7 +87,7 @@ def test_calls_that_do_not_fit_are_refused_with_their_place(call: str, message: 
     assert "line 1, column" in str(refused.value)
 
 
-def test_it_is_explained_and_its_key_is_known() -> None:
+def test_generate_series_is_explained_and_has_a_key() -> None:
     session = LocalSession()
     session.execute(SQL.format(step=", 2"))
     assert "GenerateSeries low to high by 2" in session.explain("V")

@@ -68,14 +68,14 @@ def built_in(name: str) -> FoldCall:
 
 
 @pytest.mark.parametrize("name", ["sum", "count", "min", "max"])
-def test_the_built_in_ones_begin_again(name: str) -> None:
+def test_builtin_aggregates_begin_again_when_empty(name: str) -> None:
     assert begins_again(built_in(name))
 
 
 @pytest.mark.parametrize(
     ("text", "forgets"), [(COUNTED, False), (FIRST, False), (LEAVES, False), (OLDEST, True), (DISTINCT, True)]
 )
-def test_written_ones(text: str, forgets: bool) -> None:
+def test_which_user_aggregates_begin_again_when_empty(text: str, forgets: bool) -> None:
     assert begins_again(written(text)) == forgets
 
 
@@ -103,7 +103,9 @@ def run(call: FoldCall, frame: Frame, rows: Sequence[tuple[str, int, int]], cuts
     st.sampled_from([FRAME, Frame("range", 5, 4), Frame("range", 5, active=True)]),
     st.lists(st.integers(0, 180), max_size=8),
 )
-def test_no_cutting_shows(rows: list[tuple[str, int, int]], text: str, frame: Frame, cuts: list[int]) -> None:
+def test_results_do_not_depend_on_batches(
+    rows: list[tuple[str, int, int]], text: str, frame: Frame, cuts: list[int]
+) -> None:
     assert run(written(text), frame, rows, cuts) == run(written(text), frame, rows, [])
 
 

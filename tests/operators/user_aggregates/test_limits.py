@@ -34,7 +34,7 @@ def test_a_loop_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         run(body, 41)
 
 
-def test_a_text_that_doubles() -> None:
+def test_doubling_text_fails_at_the_length_limit() -> None:
     body = "INSERT INTO t VALUES (x, 'ab') WHERE NOT EXISTS (SELECT a FROM t);\nUPDATE t SET s = s || s;"
     with pytest.raises(BodyFailed, match='line 5, "UPDATE t SET s = s .. s".* a text is longer than'):
         run(body, *range(40))

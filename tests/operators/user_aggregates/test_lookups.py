@@ -62,7 +62,7 @@ def test_counters(text: str, cut: int) -> None:
     assert run(text, cut) == expected
 
 
-def test_a_row_is_looked_up_once_for_a_condition_and_the_update_after_it() -> None:
+def test_condition_and_following_update_share_one_lookup() -> None:
     definition = definition_of(DefinitionText(body_of(COUNT)), None)
     source = generated(definition, nulls=False, codes=frozenset({COME | END})).source
     assert source.split("else:")[-2].count("F_t_0((P_0, ), ())") == 1, source
@@ -86,7 +86,7 @@ def test_several_rows_of_a_key(cut: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 60])
-def test_a_loop_looks_again(cut: int) -> None:
+def test_loop_evaluates_its_condition_again(cut: int) -> None:
     text = """
     IF NOT EXISTS (SELECT n FROM t WHERE a = x) {
       WHILE NOT EXISTS (SELECT n FROM t WHERE a = x) { INSERT INTO t VALUES (x, 3); }

@@ -38,5 +38,5 @@ def test_columns_of_dates() -> None:
     assert again[1:] == ([0], [{"first": 1, "last": 1}])
 
 
-def test_rows_of_another_body() -> None:
+def test_value_of_rows_of_another_function_body() -> None:
     assert value_of_rows(MADE, [(3,), (9,)], come=COME, end=END) == [{"first": 3, "last": 9}]

@@ -17,7 +17,7 @@ def test_an_index_follows_inserts_updates_and_deletes() -> None:
     assert table.find[0](("b",)) is None
 
 
-def test_what_changed_is_known_as_it_was_when_loaded() -> None:
+def test_changed_rows_keep_their_loaded_values() -> None:
     table = Rows([], [(4, ["x"]), (7, ["y"])])
     table.update(4, ["z"])
     table.update(4, ["w"])
@@ -34,7 +34,7 @@ def test_a_table_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         table.insert([3])
 
 
-def test_a_key_of_one_row_becomes_one_of_several_and_back() -> None:
+def test_index_of_a_key_with_one_then_several_then_one_row() -> None:
     table = Rows([(0,)], [(0, ["a", 1])])
     alone = table.find[0](("a",))
     table.insert(["a", 2])

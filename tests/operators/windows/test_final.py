@@ -20,7 +20,7 @@ ROWS = changes(st.tuples(st.one_of(st.none(), st.integers(0, END + 3)), st.integ
 
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS, st.integers(0, 1))
-def test_rows_from_their_bound_on(rows, cuts, after) -> None:
+def test_rows_are_visible_from_their_bound_on(rows, cuts, after) -> None:
     def expected(at: int) -> Counter:
         return relation([element for element in rows if element[0][0] is not None and element[0][0] + after <= at], at)
 
@@ -29,14 +29,14 @@ def test_rows_from_their_bound_on(rows, cuts, after) -> None:
 
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS)
-def test_what_does_not_change_after_its_bound_comes_once(rows, cuts) -> None:
+def test_row_unchanged_after_its_bound_is_emitted_once(rows, cuts) -> None:
     early = [element for element in rows if element[0][0] is not None and element[1] < element[0][0]]
     steps = run_through(Final("end"), [delta_of(early, SCHEMA)], cuts)
     final = pl.concat([step.delta.frame for step in steps])
     assert (final[WEIGHT] > 0).all() and (final[FROM] == final["end"]).all() and (final[ORDER] == 0).all()
 
 
-def test_results_that_were_replaced_are_not_kept() -> None:
+def test_replaced_results_are_not_kept() -> None:
     """A window whose count changes n times is kept as one row."""
     final, traces, size = Final("end"), Final("end").traces(), 1000
     for at in range(size):

@@ -78,7 +78,7 @@ def test_a_row_in_fault_is_rejected() -> None:
     assert step.faults is not None and step.faults[ORDER].to_list() == [0]
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input_gives_empty_output() -> None:
     filtered = NowFilter((NowRange(lower=V), NowRange(upper=V))).step(stream([]), (), Move(0, 6)).delta.frame
     assert filtered.schema == stream([]).frame.schema
     assert filtered.schema["v"] == pl.Int64

@@ -23,7 +23,7 @@ START = dt.datetime.combine(dt.date(2024, 1, 1), dt.time(0, 0, 3))
 
 @settings(max_examples=examples(50))
 @given(LIVES, HOPS | CUMULATES, CUTS, SEEDS)
-def test_no_window_tells_rows_of_a_pane_apart(rows, assign, cuts, seed) -> None:
+def test_windows_treat_all_rows_of_a_pane_alike(rows, assign, cuts, seed) -> None:
     delta = intervals(rows)
     paned = same_log(Panes("v", gcd(assign.size, assign.slide), assign.offset), delta, cuts, seed)
     windowed = assign.step(Delta(paned), (), ALL).delta.frame.drop("v")
@@ -46,7 +46,7 @@ def test_equal_rows_are_one_with_the_greatest_order() -> None:
     assert panes.select("k", "t", FROM, WEIGHT, ORDER).rows() == [("a", start, 50, 3, 9)]
 
 
-def test_what_has_no_windows_is_told_of_every_row() -> None:
+def test_values_without_windows_are_reported_for_every_row() -> None:
     far = [2**63 - 1, 2**63 - 1, -(2**63), 7]
     paned = Panes("t", 5).step(elements(far, [1, 2, 3, 4]), (), ALL).delta
     assert sorted(paned.frame["t"].to_list()) == sorted([*far[:3], 5])

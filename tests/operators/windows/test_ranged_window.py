@@ -23,7 +23,7 @@ def delta(instants: list[int]) -> Delta:
 
 
 @given(RECORDS, DECIDED, st.integers(0, 20), st.integers(0, 20))
-def test_rows_stay_for_what_was_set_for_their_place(
+def test_rows_stay_for_the_size_set_at_their_offset(
     instants: list[int], decided: dict[int, float], least: int, more: int
 ) -> None:
     settings = settings_of(PARTITION, sorted(decided.items()))
@@ -50,6 +50,6 @@ def test_ends_beyond_all_instants_are_never_reached() -> None:
     assert step.delta.frame[TO].to_list() == [FOREVER]
 
 
-def test_settings_are_no_part_of_what_it_is() -> None:
+def test_settings_do_not_affect_operator_equality() -> None:
     assert RangedWindow("q", 1, 2).under(((0, 0.5),)) == RangedWindow("q", 1, 2)
     assert RangedWindow("q", 1, 2) != RangedWindow("p", 1, 2)

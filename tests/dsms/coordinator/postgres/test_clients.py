@@ -50,7 +50,7 @@ def test_rows_come_as_values_of_their_types(service) -> None:
             assert [column.name for column in cursor.description or []] == ["k", "name", "price", "sold"]
 
 
-def test_parameters_of_every_type_come_back_as_they_were(service) -> None:
+def test_parameters_of_every_type_round_trip(service) -> None:
     """Parameters become literals in this system's SQL. psycopg sends some as text and some in binary."""
     moment = datetime.datetime(2024, 2, 29, 23, 59, 59, 123_456)  # noqa: DTZ001  a TIMESTAMP has no zone
     values = [
@@ -101,7 +101,7 @@ def test_errors_have_states_reasons_and_hints(service) -> None:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_transactions_are_said_to_be_none(service) -> None:
+def test_notice_says_that_transactions_have_no_effect(service) -> None:
     said: list[str] = []
     with connected(service[1]) as connection:
         connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
@@ -114,7 +114,7 @@ def test_transactions_are_said_to_be_none(service) -> None:
     assert any("there are no transactions" in each for each in said)
 
 
-def test_a_client_is_whoever_has_the_token_that_is_its_password() -> None:
+def test_password_of_a_client_is_its_token() -> None:
     token, known = new_token("ann", "reader")
     with served(Access((known,))) as (service, port):
         with connected(port, password=token) as connection:
@@ -278,7 +278,7 @@ GRAFANA = {
 
 
 @pytest.mark.parametrize("query", GRAFANA)
-def test_what_grafana_asks(service, query: str) -> None:
+def test_queries_of_grafana(service, query: str) -> None:
     with connected(service[1]) as connection:
         connection.execute("INSERT INTO t (k, price) VALUES (1, 1.5), (2, 2.5)")
         assert connection.execute(query).fetchall() == GRAFANA[query]
@@ -298,7 +298,7 @@ def test_silent_connections_shut_nobody_out() -> None:
         assert silent[0].recv(1) == b""
 
 
-def test_more_clients_than_there_may_be_are_refused_and_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_above_the_limit_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MOST_CLIENTS", 2)
     with served() as (_, port), connected(port), connected(port) as second:
         with pytest.raises(psycopg.OperationalError, match="there are 2 clients already"):

@@ -100,7 +100,7 @@ def test_predicates_over_one_column_are_decided(column: str, duck, data: st.Data
 
 @settings(max_examples=examples(100))
 @given(predicates("nsdfb"), predicates("nsdfb"))
-def test_what_is_implied_holds(duck, given_: str, wanted: str) -> None:
+def test_implied_predicates_hold(duck, given_: str, wanted: str) -> None:
     if all(implies(bound(given_), part) for part in bound(wanted)):
         assert holds(given_, wanted, duck)
 

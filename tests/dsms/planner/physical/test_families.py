@@ -66,7 +66,7 @@ def tried(session: LocalSession, shape: str, steps, only: str | None = None) -> 
 @example([Push("E", "a", 0, 0), ("create", 0)], 1, None)
 @example([("create", 2), Push("T", "a", None, 0), Push("E", "a", 3, 0), ("create", 0)], 1, None)
 @given(histories(range(4)), st.integers(1, 2), st.sampled_from([None, 1, 3]))
-def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
+def test_each_member_gives_the_same_results_as_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "ALONE", 0)
         together = tried(LocalSession(partitions, batch), shape, steps)
@@ -105,7 +105,7 @@ def test_a_notice_says_which_family_a_query_joins() -> None:
     ]
 
 
-def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:
+def test_query_equal_to_a_running_one_shares_its_vertex() -> None:
     lane, _ = planned(*(f"k FROM A WHERE n = {at}" for at in (1, 2, 1, 3)))
     assert [output.member is None for output in lane.outputs] == [True, True, True, False]
     assert lane.outputs[0].vertex == lane.outputs[2].vertex
@@ -120,7 +120,7 @@ def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:
         "f.k FROM S f RIGHT JOIN (SELECT k FROM A) g ON f.k = g.k AND f.v > {}",
     ],
 )
-def test_what_cannot_tell_members_apart_runs_for_itself(select: str) -> None:
+def test_queries_that_cannot_distinguish_members_run_alone(select: str) -> None:
     lane, _ = planned(*(select.format(at) for at in range(4)))
     assert all(output.member is None for output in lane.outputs)
 

@@ -52,7 +52,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("query", [*BOUNDED, *WHOLE])
-def test_which_queries_keep_the_last_rows_only(query: str) -> None:
+def test_which_queries_keep_only_the_last_rows(query: str) -> None:
     session = LocalSession()
     session.execute(f"{SOURCE} CREATE VIEW v AS {query}")
     plan = " ".join(row["plan"] for row in session.execute("EXPLAIN v"))
@@ -89,7 +89,7 @@ def test_a_hundred_thousand_running_totals_in_one_batch() -> None:
 
 
 @pytest.mark.parametrize("end", [1, 2])
-def test_running_totals_go_on_whatever_came_before(end: int) -> None:
+def test_running_totals_continue_for_any_batches(end: int) -> None:
     session = LocalSession()
     session.execute(
         f"{SOURCE} CREATE VIEW v AS SELECT x, sum(x) OVER (ORDER BY at) AS s,"

@@ -36,7 +36,7 @@ def _has_cached_properties(part: object) -> bool:
     return any(isinstance(attribute, cached_property) for attribute in vars(type(part)).values())
 
 
-def test_what_is_computed_meanwhile_disturbs_nothing(tmp_path: Path) -> None:
+def test_plan_can_be_pickled_while_its_properties_change(tmp_path: Path) -> None:
     """While a plan is pickled, all its parts repeatedly gain and lose cached properties."""
     lane, done = lane_of(), threading.Event()
     all_parts = [lane, lane.flow, *lane.flow.vertices, *(vertex.operator for vertex in lane.flow.vertices)]

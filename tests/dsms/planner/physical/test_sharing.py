@@ -38,7 +38,7 @@ def statement(name: str, view: str) -> str:
 @example(
     [("create", "Counts"), Push("E", "a", 1, 1), ("create", "Left"), Push("T", "a", 2, 3), ("drop", "Counts")], 1, None
 )
-def test_each_query_gives_what_it_gives_alone(steps, partitions: int, batch: int | None) -> None:
+def test_each_query_gives_the_same_results_as_alone(steps, partitions: int, batch: int | None) -> None:
     together = play(made(LocalSession(partitions, batch)), steps, statement)
     for query, records in together.items():
         alone = play(made(LocalSession(sharing=False)), steps, statement, only=query)
@@ -62,7 +62,7 @@ def test_equal_queries_share_every_operator() -> None:
     assert operators_of(select, select, select) == operators_of(select)
 
 
-def test_equal_parts_of_different_queries_are_there_once() -> None:
+def test_equal_parts_of_queries_are_one_vertex() -> None:
     big = "SELECT k, v FROM S WHERE v > 1"
     operators = operators_of(big, "SELECT SUM(v) AS s FROM S WHERE v > 1", "SELECT k, v FROM S")
     assert operators.count("Tagger") == 1

@@ -33,13 +33,13 @@ def catalog() -> Catalog:
 
 
 @pytest.mark.parametrize("fragment", [None, "0"])
-def test_the_others_are_planned(catalog: Catalog, fragment: str | None) -> None:
+def test_other_queries_are_planned(catalog: Catalog, fragment: str | None) -> None:
     plan = plan_fragment(catalog, 2, fragment=fragment)
     assert {planned.name for planned in plan.queries.values()} == {"Good", "Too"}
     assert plan.unplanned == {"Bad": WHY, "Over": WHY}
 
 
-def test_it_is_listed_with_the_reason(catalog: Catalog) -> None:
+def test_unplanned_query_is_listed_with_the_reason(catalog: Catalog) -> None:
     lanes = {item.id: QueryStatus(3) for item in catalog.running() if item.name in ("Good", "Too")}
     states = States(
         lambda: {"e": ExecutorStatus(RUNNING, lanes=lanes)}, {}, unplanned=lambda query: why_unknown(query, catalog)
@@ -53,5 +53,5 @@ def test_it_is_listed_with_the_reason(catalog: Catalog) -> None:
     assert [document.get("error") for document in listed if document["name"] in ("Good", "Bad")] == [None, WHY]
 
 
-def test_clients_see_the_others(catalog: Catalog) -> None:
+def test_clients_see_only_planned_objects(catalog: Catalog) -> None:
     assert [item.name for item in readable_objects(catalog, ANYBODY.principal)] == ["S", "Good", "Too"]

@@ -89,7 +89,7 @@ def test_each_trick_has_a_file_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CANARIES))
-def test_what_a_trick_relies_on_is_there(name: str) -> None:
+def test_internals_that_a_trick_relies_on_exist(name: str) -> None:
     CANARIES[name]()
 
 

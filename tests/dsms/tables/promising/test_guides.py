@@ -45,7 +45,7 @@ def session(statements: str = STREAM + SUMMARY, count: int = 50) -> LocalSession
         f"CREATE VIEW Other AS WITH S AS (SELECT v FROM R(S) WHERE v > 5) SELECT * FROM {SUMMARIZE};",
     ],
 )
-def test_a_view_that_is_no_summary_of_the_whole_stream_leads_nowhere(other: str) -> None:
+def test_view_that_summarizes_only_a_part_guides_no_select(other: str) -> None:
     assert session(STREAM + other + SUMMARY).execute(COUNT) == [{"n": 50}]
 
 
@@ -54,7 +54,7 @@ def test_a_view_that_is_a_summary_is_one_however_it_is_written() -> None:
     assert made.execute(COUNT) == [{"n": 50}]
 
 
-def test_a_summary_of_a_view_leads_to_the_rows_of_the_view() -> None:
+def test_summary_of_a_view_guides_to_the_rows_of_the_view() -> None:
     few = "CREATE VIEW Few AS SELECT v, at FROM S WHERE v > 5;" + SUMMARY.replace("ON S", "ON Few")
     assert session(STREAM + few).execute(COUNT.replace("FROM S", "FROM Few")) == [{"n": 7}]
 
@@ -71,7 +71,7 @@ def test_an_alias_within_a_subquery_does_not_hide_an_outer_one() -> None:
     assert result.notices == ('"S": 50 of 50 tuples in 10 of 10 regions',) or '"S": 50 of 50' in result.notices[0]
 
 
-def test_of_several_summaries_one_that_may_be_read_is_taken() -> None:
+def test_readable_summary_is_chosen_among_several() -> None:
     made = session(STREAM + SUMMARY + SUMMARY.replace("Sm", "Mine"))
     (statement,) = parse(COUNT, Limits())
     assert isinstance(statement, Select) and statement.preference is not None
@@ -104,7 +104,7 @@ def test_a_summary_that_replaced_another_one_is_not_used_before_its_instant() ->
         ("SELECT v FROM S WITH PREFERENCE COUNT(v) BUDGET 1 SECOND BUDGET 2 SECONDS", "BUDGET is given twice"),
     ],
 )
-def test_what_does_not_go_with_a_preference_is_refused(statement: str, message: str) -> None:
+def test_constructs_incompatible_with_a_preference_are_refused(statement: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         session().execute(statement)
 
@@ -118,7 +118,7 @@ def test_constants_beyond_all_integers_are_only_no_hint(value: int) -> None:
 
 
 @pytest.mark.parametrize("column", ['"select"', '"total"', '"bucket"', '"frequency"', '"part"', '"a.b"'])
-def test_columns_of_any_name_come_back(column: str) -> None:
+def test_columns_of_any_name_are_returned(column: str) -> None:
     made = LocalSession()
     made.execute(f"""CREATE STREAM S (v INT, {column} INT, at BIGINT) ORDER BY at;
         CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3);""")
@@ -165,7 +165,7 @@ def test_values_that_are_asked_for_are_found_early_in_every_direction(direction:
     assert rows == ((10,),) and seen[0].tuples < 5_000
 
 
-def test_what_is_decoded_is_bounded() -> None:
+def test_size_of_decoded_tuples_is_limited() -> None:
     made = session()
     (statement,) = parse(COUNT, Limits())
     assert isinstance(statement, Select) and statement.preference is not None

@@ -135,7 +135,7 @@ def test_without_a_budget_the_answer_is_that_over_everything(some_bids, auctions
 
 
 @pytest.mark.parametrize("preference", PREFERENCES)
-def test_a_part_is_seen_within_the_budget(many, preference) -> None:
+def test_select_reads_the_part_that_fits_the_budget(many, preference) -> None:
     """Each reading of the clock takes a second: a part takes one second, and the next part is expected to take two."""
     sizes = []
     for budget in (1, 5, 9, 1_000):
@@ -194,7 +194,7 @@ def test_a_join_meets_more_than_a_random_part_of_its_input_would(many) -> None:
     assert counts[0] > 1.5 * counts[1]
 
 
-def test_recent_tuples_come_first_where_others_fade(many) -> None:
+def test_fade_factor_prefers_recent_tuples(many) -> None:
     ages = []
     for fade in ("", "FADE FACTOR 0.1"):
         rows, _ = promised(
@@ -206,7 +206,7 @@ def test_recent_tuples_come_first_where_others_fade(many) -> None:
     assert ages[1] > ages[0] + 100
 
 
-def test_a_window_looks_at_the_last_instants_alone(many) -> None:
+def test_window_reads_only_the_last_instants(many) -> None:
     rows, seen = promised(
         many, "SELECT MIN(at), COUNT(*) FROM B WITH PREFERENCE COUNT(auction) WINDOW 250", ticking(1.0)
     )
@@ -266,7 +266,7 @@ def test_a_summary_is_dropped_by_its_own_name() -> None:
         made.execute("SELECT 1 FROM B WITH PREFERENCE COUNT(channel)")
 
 
-def test_what_reads_a_summary_sees_cells_leave(many) -> None:
+def test_query_over_a_summary_sees_removed_cells(many) -> None:
     many.execute(
         "CREATE VIEW Counted AS SELECT granularity, COUNT(*) AS cells, SUM(tuples) AS tuples FROM BidsByAuction "
         "GROUP BY granularity"

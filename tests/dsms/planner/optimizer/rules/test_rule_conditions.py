@@ -325,7 +325,7 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_plan_that_is_refused_is_another_one(name: str) -> None:
+def test_refused_rewrite_would_change_the_results(name: str) -> None:
     before, wrong, events = WRONG[name]
     right = published(before, before, events, (2, 6))
     assert published(before, wrong, events, (2, 6)).changes != right.changes
@@ -361,7 +361,7 @@ def test_a_sum_is_exact_in_any_order_of_changes() -> None:
 @pytest.mark.parametrize(
     "below", [logical.Sync(KEYED, POINTS), logical.Distinct(where(KEYED, over(KEYED, "a")))], ids=["sync", "distinct"]
 )
-def test_the_age_of_rows_stays_where_it_breaks_ties(below: logical.Node) -> None:
+def test_row_age_is_kept_where_it_breaks_ties(below: logical.Node) -> None:
     rows = project(below, "id", "a")
     assert fingerprint(optimize(rows)) != fingerprint(rows)
     for ranked in (logical.TopK(rows, (), (), 2), logical.WindowFunctions(rows, (replace(NUMBERED, partition=()),))):

@@ -58,7 +58,7 @@ def test_golden(name: str, golden) -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), EACH)
-def test_columns_keys_and_growth_stay(name: str, at: int) -> None:
+def test_rule_preserves_columns_keys_and_append_only(name: str, at: int) -> None:
     node = CASES[name][at]
     rewrite = after(name, node)
     assert fingerprint(rewrite) != fingerprint(node)
@@ -88,7 +88,7 @@ def test_equal_changes_of_the_optimised_plan(name: str, at: int, history, cut) -
 
 
 @pytest.mark.parametrize(("name", "at"), EACH)
-def test_a_fixpoint(name: str, at: int) -> None:
+def test_optimizing_an_optimized_plan_changes_nothing(name: str, at: int) -> None:
     optimized = rewritten(CASES[name][at])
     assert fingerprint(rewritten(optimized.node).node) == fingerprint(optimized.node)
     assert fingerprint(rewritten(CASES[name][at])) == fingerprint(optimized)

@@ -69,14 +69,14 @@ def test_a_query_that_does_not_run_is_expected_to_take_what_it_then_takes() -> N
     assert kept >= alive and kept == pytest.approx(alive, rel=0.5)
 
 
-def test_nothing_is_expected_where_nothing_was_measured() -> None:
+def test_no_expectations_without_measurements() -> None:
     session = LocalSession()
     session.execute(STREAMS + f"CREATE VIEW Q AS {JOIN}")
     assert "expected" not in session.explain("Q")
     assert {row["expected"] for row in session.execute("EXPLAIN ANALYZE Q")} == {None}
 
 
-def test_a_source_without_records_is_said_to_be_unknown() -> None:
+def test_source_without_records_is_reported_as_unknown() -> None:
     session = LocalSession()
     session.execute(STREAMS + f"CREATE VIEW F AS SELECT k FROM SA; CREATE VIEW Q AS {JOIN}")
     for at in range(3):

@@ -83,7 +83,7 @@ def connected(condition: str, order) -> bool:
         {"a": (60, 60, 2), "b": (60, 60, 1), "c": (60, 60, 1), "d": (200, 60, 1)},
     ],
 )
-def test_it_is_among_the_orders_that_form_the_fewest_pairs(shape, inputs) -> None:
+def test_chosen_order_is_among_those_with_the_fewest_pairs(shape, inputs) -> None:
     condition = SHAPES[shape]
     _, choice = played(condition, inputs)
     assert choice is not None
@@ -93,7 +93,7 @@ def test_it_is_among_the_orders_that_form_the_fewest_pairs(shape, inputs) -> Non
     assert formed[chosen] <= 1.3 * min(formed.values()) + SPAN
 
 
-def test_it_is_the_present_one_once_that_runs() -> None:
+def test_running_order_is_the_chosen_one_after_the_change() -> None:
     inputs = {"a": (20, 300, 1), "b": (20, 40, 1), "c": (300, 300, 1)}
     session, choice = played("a = b AND va = vc", inputs)
     assert choice is not None and choice.orders == ((0, 2, 1),) and choice.gain > 1.3
@@ -108,7 +108,7 @@ def test_it_is_the_present_one_once_that_runs() -> None:
     assert again is not None and again.orders == ((0, 2, 1),) and again.gain == 1.0
 
 
-def test_nothing_is_chosen_where_nothing_was_measured() -> None:
+def test_no_order_is_chosen_without_measurements() -> None:
     session, _ = played("a = b AND va = vc", {name: (5, 5, 1) for name in "abc"})
     plan = next(plan for plan in session.runtime.revision.plan.queries.values() if plan.name == "Q")
     assert cheapest_orders(plan, Statistics()) is None
