@@ -25,9 +25,9 @@ from operators.expressions import Expression, column
 
 
 def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
-    """The bound plan of a query with its options applied: window sizes that are chosen at run time, if its memory is
-    bounded (`window_ranges`); sketches instead, if it also allows an error (`sketches`); or a Shed operator, if its
-    input may be shed (`shedding`, all in `dsms.planner.optimizer`)."""
+    """Applies a query's options to its bound plan. With bounded memory, the system chooses sizes of windows at run time
+    (`window_ranges`), or uses sketches if the query also allows an error (`sketches`). If its input may be shed, the
+    plan gets a Shed operator (`shedding`). All three are in `dsms.planner.optimizer`."""
     node = with_ranges(node, query.id, bounded=query.memory is not None and query.sketch_error is None)
     if query.sketch_error is not None:
         return approximated(node, query.sketch_error)
@@ -47,9 +47,9 @@ def _bound(text: str, stream: logical.StreamScan) -> Expression:
         tree = within_limits(sqlglot.parse_one(text, read=Dsms), Limits())
         condition = bind_expression(tree, Scope.of(entries))
     except (UserError, ParseError, TokenError) as error:
-        said = error.message if isinstance(error, UserError) else "not an expression"
+        problem = error.message if isinstance(error, UserError) else "not an expression"
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
-        raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
+        raise UserError(f'SHED_WHERE "{text}": {problem}', hint=hint) from error
     if condition.type != pa.bool_():
         raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write a condition such as price < 10")
     return condition

@@ -36,13 +36,13 @@ def _is_common(table: exp.Table) -> bool:
 
 
 def calls_in(query: exp.Expr) -> list[str]:
-    """The names of the functions that a query calls, in the catalog's spelling of user-defined ones: `avg()`."""
+    """The names of the functions that a query calls, each as the catalog names user-defined ones: `avg()`."""
     calls = {written_name(node) for node in query.find_all(exp.Func)}
     return [f"{name}()" for name in sorted(calls)]
 
 
 def calls_in_body(sql: str) -> list[str]:
-    """The names of the aggregates that the definition of an aggregate may call, in the catalog's spelling."""
+    """The names of the aggregates that an aggregate's SQL may call, each as the catalog names them: `avg()`."""
     return [f"{name}()" for name in dict.fromkeys(name.lower() for name in _CALL.findall(sql))]
 
 
@@ -104,8 +104,8 @@ def dependents(catalog: Catalog, target: Object) -> list[Object]:
 
 
 def _needs(item: Object) -> list[str]:
-    """The names of the objects that an object reads, of the query that fills a table, and of the logs that the former
-    version of a query reads, as long as the query keeps it."""
+    """The names of what an object needs: for a table, the query that fills it; for others, all that they read, with the
+    sources and tables that a query's former version reads, as long as the query keeps that version."""
     if isinstance(item, Table):
         return [] if item.filled_by is None else [item.filled_by]
     former = item.former.objects if isinstance(item, Query) and item.former is not None else ()

@@ -26,7 +26,7 @@ def plan_of_former(former: Former) -> logical.Node:
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
-    """The current version of a query, as a query that replaces it or is answered from it stores it."""
+    """The current version of a query, to be stored by a query that replaces it, or that is computed from its rows."""
     objects = tuple(map(_bare, dependencies_of(query, catalog)))
     memory = query.memory if query.has_chosen_window_sizes else None
     same = {name: getattr(query, name) for name in _SAME}

@@ -21,8 +21,8 @@ _CLOCK_HINT = "read a relation at points of time: FROM R[Sync](S); Now is the cu
 
 
 def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
-    """The query, modified in place: columns of views over MAX(Timepoint) become Now, and in a query with PIPES windows
-    streams without a window get the now-window. Raises SqlError for misplaced clocks."""
+    """Modifies the query in place: replaces columns of views over MAX(Timepoint) by Now; if the query has PIPES
+    windows, adds the now-window to streams without a window. Raises SqlError for misplaced clocks."""
     for select in list(query.find_all(exp.Select)):
         _without_now_views(select, catalog)
     _check_clock(query, catalog)
@@ -94,7 +94,7 @@ def _bare_streams(query: exp.Expr, catalog: Catalog) -> Iterator[exp.Table]:
 
 
 def _item(table: exp.Table) -> exp.Expr:
-    """The item of FROM of a stream, including its sample."""
+    """The item of FROM that reads a stream: the table, or its Sample."""
     item: exp.Expr = table
     while isinstance(item.parent, nodes.StreamSample):
         item = item.parent
@@ -200,5 +200,5 @@ def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
         name = _name_or_nothing(table)
         named = catalog.get(name)
         if is_clock(name) or (isinstance(named, Query) and named.periodic is not None):
-            what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
-            raise error_at(table, f'"{name}" is {what}: a query over it would return every instant', hint=_CLOCK_HINT)
+            noun = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
+            raise error_at(table, f'"{name}" is {noun}: a query over it would return every instant', hint=_CLOCK_HINT)

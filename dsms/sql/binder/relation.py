@@ -56,12 +56,12 @@ def ignore_name(name: str) -> None:
 class Context:
     """The context of binding: the catalog, the common tables of WITH and the enclosing query.
 
-    `query` is the SELECT whose parts are bound. With `shown_to_users` its result is visible to users; with
-    `caller_fills_empty` the caller supplies the value of aggregates over no rows. `outer` is the enclosing query, and
-    `base` the relation of the values of its columns that the query uses: a relation that is bound with a base contains
-    these columns. `recursions` is the number of enclosing WITH RECURSIVE. With `fields_named` a selected field of a
-    struct gives its name to the column; with `streams_united` equal tuples of streams are duplicates in a UNION only if
-    their timestamps are equal, too.
+    `query` is the SELECT whose parts are bound. With `shown_to_users`, users see its result; with `caller_fills_empty`,
+    the caller supplies the values of aggregates over no rows. `outer` is the enclosing query. `base` has the values of
+    those of its columns that the query uses; every relation that is bound with a base contains these columns.
+    `recursions` is the number of enclosing WITH RECURSIVE. With `fields_named`, a selected field of a struct gives its
+    name to the column; with `streams_united`, equal tuples of streams are duplicates in a UNION only if their
+    timestamps are equal, too.
     """
 
     catalog: Catalog
@@ -78,7 +78,7 @@ class Context:
 
     @property
     def outer_columns(self) -> tuple[str, ...]:
-        """The names of the columns with values of the enclosing query, which a bound relation has in addition to its
+        """The names of the enclosing query's columns that relations bound in this context contain, besides their
         own."""
         return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 

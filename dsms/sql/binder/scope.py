@@ -38,15 +38,15 @@ class NotFound(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query, and those of its columns that the plan's output contains: the name of each, and
-    the column of the output that has its values."""
+    """The scope of the enclosing query. `bindings` has the names of those of its columns that the subquery uses, each
+    with the column of the subquery's plan that has its values."""
 
     scope: Scope
     bindings: tuple[tuple[str, Column], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the output that have the values of columns of the enclosing query."""
+        """The columns of the subquery's plan that have values of the enclosing query."""
         return tuple(column for _, column in self.bindings)
 
 
@@ -67,8 +67,8 @@ Rewrite = Callable[[exp.Expr], Expression | None]
 class Scope:
     """Resolves names without regard to case; `fields` are the columns of the plan's output, `entries` their names.
 
-    `known` has the values of nodes that are already computed (by `id`); `rewrite` replaces nodes, as by the columns of
-    a grouping. A name that is unknown here is looked up in the enclosing query.
+    `known` has the values of nodes that are already computed, by the `id` of the node; `rewrite` replaces nodes, for
+    example by the columns of a grouping. Names that are unknown here are looked up in the enclosing query.
 
     >>> scope = Scope(pa.schema([("bidder", pa.int64())]), "B")
     >>> scope.resolve("BIDDER").name, scope.resolve("bidder", "b").name
@@ -191,7 +191,7 @@ def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[st
 
 
 def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:
-    """The entry for an output with renamed columns."""
+    """The entry after columns of the output got the new names in `names`."""
     column = entry.column
     return replace(entry, column=Column(names.get(column.name, column.name), column.type, column.nullable))
 

@@ -18,7 +18,7 @@ CLAUSES: Final = ("INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE")
 
 @dataclass(frozen=True, slots=True)
 class FieldSyntax:
-    """A parameter, a column of a local table or of the result; `type` is SQL text, None if it was not written."""
+    """A parameter, or a column of a local table or of the result; `type` is SQL text, or None if it is left out."""
 
     name: st.Name
     type: str | None
@@ -97,12 +97,12 @@ class CreatePythonAggregate(st.Statement):
 
     @property
     def window(self) -> bool:
-        """False: a class in Python is not only for windows; they run it, too."""
+        """False: windows can use an aggregate in Python, but so can other queries."""
         return False
 
     @property
     def algebraic(self) -> bool:
-        """False: results of a class in Python are never combined from panes."""
+        """False: the results of an aggregate in Python are never combined from panes."""
         return False
 
 
@@ -111,8 +111,8 @@ AggregateSyntax = CreateAggregate | CreatePythonAggregate
 
 
 def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> AggregateSyntax:
-    """The rest of the statement after the word `first`, which is one of `_KINDS`. A definition that declares the table
-    `inwindow` is for windows."""
+    """Parses a definition after its first word, which is one of `_KINDS`. A definition with a local table `inwindow` is
+    a window aggregate."""
     kinds = {first}
     while "AGGREGATE" not in kinds:
         kinds.add(cursor.one_of(("WINDOW", "AGGREGATE"), "kind of aggregate"))
@@ -178,7 +178,7 @@ def _type(cursor: Cursor) -> str:
 
 
 def _add_clauses(cursor: Cursor, clauses: dict[str, tuple[BodyStatement, ...]]) -> None:
-    """`INITIALIZE: ITERATE: { … }`: one body for all the clauses before it."""
+    """Parses `INITIALIZE: ITERATE: { … }`: one body for all the clauses before it."""
     named: list[str] = []
     while not named or cursor.peek().text != "{":
         token = cursor.peek()

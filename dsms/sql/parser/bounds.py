@@ -1,7 +1,6 @@
-"""Limits the size of statements, so that no text makes the parser slow, or makes code that works on its trees recurse
-too deeply.
+"""Limits the size of statements: no text may slow the parser down, or cause too deep a recursion over its tree.
 
-The text is measured before it is parsed, and a tree before any code recurses over it.
+The limits apply to the text before it is parsed, and to the tree before any code recurses over it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _OPENS = frozenset({"(", "[", "{", "CASE"})
 _PARAMETRIC = frozenset({"ARRAY", "LIST", "STRUCT", "MAP", "ROW"})
 _PREFIXES = frozenset({"NOT", "-", "+", "~", "INTERVAL", "DISTINCT", "ALL", "ANY", "SOME", "EXISTS"})
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
-#: Nodes whose pattern is their argument `expression`.
+#: Nodes of LIKE and regular expressions. The pattern is their argument `expression`.
 _MATCHES = (
     exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtract, exp.RegexpReplace,
 )  # fmt: skip
@@ -71,10 +70,11 @@ def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
 
 
 def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
-    """The most brackets, CASE and prefix operators that are open at once, and the token that opens the last of them."""
+    """The greatest number of brackets, CASE and prefix operators that are open at once, and the last token to open
+    one."""
     opened: list[str] = []
     prefixes, suffixes, before = 0, 0, ""
-    deepest, at = 0, tokens[0]
+    deepest, opener = 0, tokens[0]
     for token in tokens:
         text = "" if token.token_type in _QUOTED else token.text.upper()
         prefixes = prefixes + 1 if text in _PREFIXES else 0
@@ -86,8 +86,8 @@ def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
             opened.pop()
         before = text
         if len(opened) + prefixes + suffixes > deepest:
-            deepest, at = len(opened) + prefixes + suffixes, token
-    return deepest, at
+            deepest, opener = len(opened) + prefixes + suffixes, token
+    return deepest, opener
 
 
 def within_limits(tree: exp.Expr, limits: Limits) -> exp.Expr:
@@ -117,7 +117,7 @@ def within_limits(tree: exp.Expr, limits: Limits) -> exp.Expr:
 
 
 def _chain(top: exp.Expr) -> list[exp.Expr]:
-    """The operators of a chain, the last one first."""
+    """The operators of a chain such as `a + b + c`, the last one first."""
     operators: list[exp.Expr] = []
     node = top
     while isinstance(node, exp.Binary) and not isinstance(node, exp.Connector):

@@ -14,17 +14,17 @@ from operators.core.errors import UserError
 
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
 
-#: The only database and schema, which a statement may write before a name.
+#: The names of the only database and the only schema; a statement may write them before the name of an object.
 DATABASE, PUBLIC = "DSMS", "PUBLIC"
 
 
 def place_of(token: Token) -> Place:
-    """The location of a token's first character; the column that sqlglot gives is that of the last one."""
+    """The location of a token's first character, computed from the column of the last one, which sqlglot gives."""
     return Place(token.line, max(token.col - (token.end - token.start), 1))
 
 
 def unquoted_text(token: Token) -> str:
-    """The text of a token that may be a bracket or a keyword; "" for a quoted token."""
+    """The text of an unquoted token; "" for a quoted token, which is never a bracket or a keyword."""
     return "" if token.token_type in _QUOTED else token.text
 
 
@@ -81,13 +81,13 @@ class Cursor:
         return word
 
     def name(self, what: str) -> Name:
-        """Consumes an identifier, with or without `public.` or `dsms.public.` before it. Errors call it `what`."""
+        """Consumes an identifier, with or without `public.` or `dsms.public.` before it. Errors use the noun `what`."""
         self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
     def rest_as_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
-        """Consumes the rest of the statement: an identifier, which may follow one of the words `after`. If only such a
-        word is left, it is the identifier."""
+        """Consumes the rest of the statement: an identifier, with or without a word of `after` before it. A word of
+        `after` that comes last is the identifier."""
         if self.peek().text.upper() in after and len(self.tokens) - self.at > 1:
             self.next()
         name = self.name(what)
@@ -102,8 +102,8 @@ class Cursor:
         return Name(text, place_of(token))
 
     def until(self, *stops: str, opening: str = "([<", closing: str = ")]>") -> list[Token]:
-        """Consumes the tokens before the first of `stops`, which are in upper case, outside brackets. By default `<`
-        and `>` are brackets, as in types."""
+        """Consumes the tokens before the first one outside brackets that is in `stops`, which are in upper case. By
+        default `<` and `>` are brackets, as in types."""
         depth, taken = 0, []
         while not (depth == 0 and unquoted_text(self.peek()).upper() in stops):
             depth += (unquoted_text(self.peek()) or " ") in opening
@@ -126,11 +126,11 @@ class Cursor:
         return True
 
     def rest_without(self, *words: str) -> tuple[str, str | None]:
-        """The rest of the statement, at its location in an otherwise blank script, without the first of `words` that
-        follows a SELECT; and that word, or None.
+        """Consumes the rest of the statement. Returns its text without the first of `words` after a SELECT, and that
+        word, or None. Blanks replace the word and the script before the statement: locations stay the same.
 
-        A word before a token that cannot start an expression is a column of that name: `SELECT complete FROM S`. The
-        first of `words` (STREAMED) is never a column.
+        A word before a token that cannot start an expression is a column: `SELECT complete FROM S`. The first of
+        `words` (STREAMED) is never a column.
         """
         self.peek()
         tokens = self.tokens[self.at :]
@@ -140,7 +140,7 @@ class Cursor:
             word = token.text.upper()
             column = word != words[0] and _is_column(tokens, number)
             if word in words and tokens[number - 1].text.upper() == "SELECT" and not column:
-                # blanks keep the locations: `SELECT STREAMED a` becomes `SELECT          a`
+                # `SELECT STREAMED a` becomes `SELECT          a`
                 return text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :], word
         return text, None
 

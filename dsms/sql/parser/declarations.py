@@ -12,7 +12,8 @@ from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
 _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "AHEAD", "TAGGED", "REGISTRY", "CONSTRAINT")
-#: Words of CONSTRAINT after which a clause name is an ordinary word: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
+#: A clause name directly after one of these is an ordinary word in CONSTRAINT, as in `CONSTRAINT ORDERED BY a WITHIN 1,
+#: ORDERED …`; [] stands for the start of the clause. In other clauses, only BY has this effect.
 _INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", "LATE", *_SOURCE_CLAUSES)
 #: The clauses that only CREATE STREAM has.
@@ -56,8 +57,8 @@ def _stream_name(cursor: Cursor) -> st.Name:
 
 
 def _new_names(cursor: Cursor) -> tuple[st.Name, ...]:
-    """The names of the columns of `CREATE STREAM name (a, b) AS …`, with only names and commas between the parentheses;
-    () if the parentheses declare columns, or are missing."""
+    """Consumes the new names of columns in `CREATE STREAM name (a, b) AS …`. Consumes nothing and returns () if the
+    parentheses declare columns, or are missing."""
     tokens = cursor.tokens[cursor.at :]
     closed = next((at for at, token in enumerate(tokens) if token.text == ")"), 0)
     separators = [token.text for token in tokens[:closed:2]]
@@ -89,15 +90,15 @@ def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
 
 def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
     columns = _columns(cursor)
-    given = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
-    place = given.get("order by") or given.get("ordered")
-    ordered = None if place is None else _ordered(place)
-    if ordered is not None and (clash := given.get("timestamp")):
+    by_name = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
+    order = by_name.get("order by") or by_name.get("ordered")
+    ordered = None if order is None else _ordered(order)
+    if ordered is not None and (clash := by_name.get("timestamp")):
         raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "use only one of them")
-    topic, function = _topic(given.get("source"), name)
-    rest = tuple(clause for clause in given.values() if clause.name not in _STREAM_ONLY)
-    late = _late(given.get("late"))
-    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in given, late)
+    topic, function = _topic(by_name.get("source"), name)
+    rest = tuple(clause for clause in by_name.values() if clause.name not in _STREAM_ONLY)
+    late = _late(by_name.get("late"))
+    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in by_name, late)
 
 
 def _late(clause: st.Clause | None) -> st.Name | None:
@@ -117,7 +118,7 @@ def _ordered(clause: st.Clause) -> st.Name:
 
 
 def _topic(clause: st.Clause | None, stream: st.Name) -> tuple[st.Name, str | None]:
-    """The topic of SOURCE (default: the stream's name), and the function whose first argument it is, if any."""
+    """The topic of SOURCE (default: the stream's name), and the function in `SOURCE function('topic', …)`, or None."""
     if clause is None:
         return stream, None
     words = clause.words
@@ -167,7 +168,7 @@ def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
 
 
 def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:
-    """The words up to the next clause; no clause begins after the words `inside`."""
+    """Consumes the words up to the next clause. A clause name after a word of `inside` is an ordinary word."""
     words: list[str] = []
     depth = 0
     # the word after BY is a name, even if it is also a clause name: ORDERED BY timestamp

@@ -1,5 +1,5 @@
-"""The SQL dialect of queries: PostgreSQL's expressions and the notations of streams. Statements that are not queries
-are only tokenised."""
+"""The SQL dialect of queries: PostgreSQL with notations for streams. The parsers of most other statements use only its
+tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsms.sql.parser.stream_parser import StreamParser
 
 
 class Dsms(Postgres):
-    """PostgreSQL with the notations of streams, and without the commands whose text sqlglot would leave unparsed."""
+    """PostgreSQL with notations for streams, and without commands, whose text sqlglot would not parse."""
 
     class Tokenizer(Postgres.Tokenizer):
         """Tokenises `SHOW`, `EXPLAIN` and `REGISTER` like any other statement, and symbols of the papers as SQL
@@ -37,7 +37,7 @@ class Dsms(Postgres):
     Parser = StreamParser
 
     class Generator(PostgresGenerator):
-        """Writes the nodes of `nodes` in the notation in which they are parsed."""
+        """Writes the classes of `nodes.py` in the notations that the parser reads."""
 
         TRANSFORMS = {
             **PostgresGenerator.TRANSFORMS,
@@ -103,7 +103,7 @@ def _clause(generator: Any, node: exp.Expr, word: str, key: str) -> str:
 
 
 def _without_alias(generator: Any, node: exp.Expr) -> tuple[str, str]:
-    """The inner item as text, and the alias, which is written after the whole."""
+    """The text of the inner item without its alias, and the alias as `AS …`, or ""."""
     inner = node.this.copy()
     alias = inner.args.get("alias")
     inner.set("alias", None)

@@ -20,8 +20,8 @@ _PARTS = ("HANDLER", "REQUIREMENTS", "WITH", "AS", "PACKAGE", "REGISTERED")
 
 @dataclass(frozen=True, slots=True)
 class PythonCode:
-    """The part after LANGUAGE PYTHON. `source` is a module, or a zip archive of modules; `registered` names a function
-    or class that was given to a session instead."""
+    """The part after LANGUAGE PYTHON. `source` is a module, or a zip archive of modules. Without source, `registered`
+    names a function or class that a session already has."""
 
     handler: str
     source: bytes
@@ -59,17 +59,17 @@ class ShowFunctions(st.Statement):
 
 
 def create_function(cursor: Cursor, _: st.Name | None) -> CreateFunction:
-    """The part after CREATE FUNCTION."""
+    """Parses the rest of CREATE FUNCTION."""
     return _created(cursor, replace=False)
 
 
 def replace_function(cursor: Cursor, _: st.Name | None) -> CreateFunction:
-    """The part after CREATE OR REPLACE FUNCTION."""
+    """Parses the rest of CREATE OR REPLACE FUNCTION."""
     return _created(cursor, replace=True)
 
 
 def drop_function(cursor: Cursor, _: st.Name | None) -> DropFunction:
-    """The part after DROP FUNCTION."""
+    """Parses the rest of DROP FUNCTION."""
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("function name")
     if cursor.accept("("):
@@ -79,7 +79,7 @@ def drop_function(cursor: Cursor, _: st.Name | None) -> DropFunction:
 
 
 def show_functions(cursor: Cursor, _: st.Name | None) -> ShowFunctions:
-    """The part after SHOW FUNCTIONS."""
+    """Parses the rest of SHOW FUNCTIONS."""
     cursor.end()
     return ShowFunctions(cursor.sql)
 
@@ -110,7 +110,7 @@ def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
 
 
 def python_code(cursor: Cursor, handler: str, what: str) -> PythonCode:
-    """The part after LANGUAGE PYTHON; `handler` is the default if the text has no HANDLER."""
+    """Parses the part of `CREATE what` after LANGUAGE PYTHON. Without HANDLER in the text, the handler is `handler`."""
     requirements, limits = tuple[str, ...](), tuple[st.Clause, ...]()
     source, registered = b"", None
     while cursor.more():

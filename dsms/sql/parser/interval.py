@@ -27,7 +27,7 @@ UNITS = (*_MICROSECONDS, *_DAYS, *_MONTHS)
 
 
 def parse_interval(node: exp.Interval) -> Interval:
-    """The interval of a literal. Raises SqlError.
+    """Parses an interval literal. Raises SqlError if it is invalid, or longer than 9999 years.
 
     >>> import sqlglot
     >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 2 hours'"))

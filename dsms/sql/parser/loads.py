@@ -11,7 +11,7 @@ _OPTIONS = ("FORMAT", "DELIMITER", "HEADER", "NULL")
 
 
 def copy(cursor: Cursor, _: st.Name | None) -> st.LoadFile:
-    """The rest of a COPY statement."""
+    """Parses the rest of COPY."""
     table = cursor.name("table name")
     cursor.expect("FROM")
     path = _text(cursor, "file")
@@ -35,7 +35,7 @@ def _options(cursor: Cursor) -> tuple[st.Clause, ...]:
 
 
 def load(cursor: Cursor, _: st.Name | None) -> st.LoadDatabase:
-    """The rest of a LOAD TABLE statement."""
+    """Parses the rest of LOAD TABLE."""
     table = cursor.name("table name")
     cursor.expect("FROM")
     cursor.expect("DATABASE")

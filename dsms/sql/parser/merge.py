@@ -21,7 +21,7 @@ _ROWS: dict[tuple[str, ...], Literal["both", "source", "table"]] = {
     ("NOT", "MATCHED", "BY", "TARGET"): "source",
     ("NOT", "MATCHED", "BY", "SOURCE"): "table",
 }
-#: For the word that begins a part, the word that ends it.
+#: The words that divide MERGE into parts: the word that ends a part, by the word that begins it.
 _NEXT = {"": "USING", "USING": "ON", "ON": "WHEN", "WHEN": "WHEN"}
 _OPENS, _CLOSES = ("(", "[", "{", "CASE"), (")", "]", "}", "END")
 
@@ -39,21 +39,21 @@ def merge(cursor: Cursor, _: st.Name | None) -> st.Merge:
 
 
 def _checked(cursor: Cursor) -> Iterator[tuple[str, ...]]:
-    """The words between each WHEN and its condition or THEN. Raises SqlError for words that are not a clause."""
+    """The words between each WHEN and its condition or THEN. Raises SqlError for invalid clauses."""
     parts = list(_parts(cursor.tokens[cursor.at :]))
     words = [word for word, _ in parts]
     if words[:4] != ["", "USING", "ON", "WHEN"]:
         cursor.fail("MERGE needs USING, ON and WHEN", "MERGE INTO table USING source ON predicate WHEN MATCHED THEN …")
     if (extra := parts[0][1][_target_length(parts[0][1]) :]) or not parts[1][1] or not parts[2][1]:
-        at = extra[0] if extra else parts[3][1][0]
-        raise place_of(at).error("expected MERGE INTO table [AS alias] USING source ON predicate")
+        first = extra[0] if extra else parts[3][1][0]
+        raise place_of(first).error("expected MERGE INTO table [AS alias] USING source ON predicate")
     for _, tokens in parts[3:]:
         yield _head(tokens, cursor)
 
 
 def _parts(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
-    """The tokens before USING, and after USING, ON and each WHEN outside brackets and CASE, with the word before
-    them."""
+    """Splits MERGE at USING, ON and each WHEN outside brackets and CASE. Returns the tokens of each part with the word
+    before them, which is "" for the first part."""
     word, part, depth = "", list[Token](), 0
     for token in tokens:
         text = unquoted_text(token).upper()
@@ -76,7 +76,7 @@ def _target_length(tokens: list[Token]) -> int:
 
 
 def _head(tokens: list[Token], cursor: Cursor) -> tuple[str, ...]:
-    """The words before the condition and THEN. Raises SqlError unless an action follows."""
+    """The words of a WHEN before its condition or THEN. Raises SqlError unless an action follows THEN."""
     words = [unquoted_text(token).upper() for token in tokens]
     head = tuple(itertools.takewhile(lambda word: word in ("NOT", "MATCHED", "BY", "SOURCE", "TARGET"), words))
     depths = list(itertools.accumulate((word in _OPENS) - (word in _CLOSES) for word in words))
@@ -137,7 +137,7 @@ def _check_values(values: exp.Expr) -> None:
 
 
 def _check_reachable(branches: tuple[st.MergeBranch, ...], whens: list[exp.Expr]) -> None:
-    """Raises SqlError for a branch that comes after one without a condition, which takes all of its rows."""
+    """Raises SqlError for a branch that no row can reach: an earlier branch for these rows has no condition."""
     taken = set[str]()
     for branch, when in zip(branches, whens, strict=True):
         if branch.rows in taken:

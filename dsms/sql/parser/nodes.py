@@ -151,8 +151,8 @@ def output_kind(select: exp.Expr) -> str | None:
     'istream'
     """
     source = select.args.get("from_") if isinstance(select, exp.Select) else None
-    whole = source is not None and isinstance(source.this, StreamOf) and _only_star(select)
-    return str(source.this.args["kind"]) if source is not None and whole else None
+    is_stream = source is not None and isinstance(source.this, StreamOf) and _only_star(select)
+    return str(source.this.args["kind"]) if source is not None and is_stream else None
 
 
 def _only_star(select: exp.Expr) -> bool:

@@ -22,7 +22,7 @@ def numbered(select: exp.Expr) -> exp.Expr:
     for item in changed.selects if isinstance(changed, exp.Select) else ():
         taken = {name.lower() for name in names}
         if isinstance(item, exp.Alias) and item.alias not in names and item.alias.lower() in taken:
-            free = (f"{item.alias}_{at}" for at in count(2))
+            free = (f"{item.alias}_{number}" for number in count(2))
             item.set("alias", exp.to_identifier(next(name for name in free if name.lower() not in taken)))
         names.append(item.alias_or_name)
     return select if changed == select else changed

@@ -16,9 +16,9 @@ from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.refused import refuse_other_systems
 from operators.core.errors import SqlError
 
-#: Parses what follows the words that begin a statement; a label, `Q3: …`, names the statement.
+#: Parses the rest of a statement after its first words; the name is its label, as in `Q3: SELECT …`, or None.
 ParseRest = Callable[[Cursor, st.Name | None], st.Statement]
-#: The words that begin statements, with the functions that parse what follows them.
+#: The words with which each kind of statement begins, and the function that parses its rest.
 Starts = Mapping[tuple[str, ...], ParseRest]
 _QUERY_STARTS = ("SELECT STREAMED", "SELECT COMPLETE", "SELECT")
 
@@ -44,8 +44,8 @@ def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.St
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
-    """The tokens of each statement. The definition of an aggregate contains semicolons, and ends with its last
-    bracket."""
+    """Splits at semicolons, except within the definition of an aggregate, which contains semicolons and ends with its
+    last `}`."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -64,8 +64,8 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
 
 
 def _misprinted(parts: list[list[Token]], token: Token) -> bool:
-    """Whether the semicolon before a token is the one that ESL's paper prints before SOURCE; no statement begins with
-    SOURCE."""
+    """Whether the semicolon before the token is to be ignored: ESL's paper prints `CREATE STREAM …; SOURCE …` as one
+    statement."""
     if parts[-1] or len(parts) < 2 or token.text.upper() != "SOURCE":
         return False
     return [before.text.upper() for before in parts[-2][:2]] == ["CREATE", "STREAM"]
@@ -88,8 +88,8 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
 
 
 def _if_not_exists(statement: st.Statement, place: st.Place, sql: str) -> st.IfNotExists:
-    """The statement with IF NOT EXISTS, which is at `place` of the text `sql`. Raises SqlError if the statement creates
-    something else than an object that has IF NOT EXISTS."""
+    """Wraps a statement in IF NOT EXISTS, which is at `place`; `sql` is the whole text. Raises SqlError if the
+    statement creates no object, or one that does not support IF NOT EXISTS."""
     if not isinstance(statement, st.Creation) or statement.name is None:
         raise place.error("IF NOT EXISTS is supported only for sources, streams, tables, views and queries")
     return st.IfNotExists(statement, statement.name, sql)

@@ -74,7 +74,7 @@ class PatternParser(WindowParser):
         return False
 
     def _skip(self) -> list[Any]:
-        """`past`, `next`, or `first` or `last` with a variable."""
+        """Parses the rest of AFTER MATCH SKIP into `["past"]`, `["next"]`, or "first" or "last" with a variable."""
         if self._match_text_seq("PAST", "LAST", "ROW"):
             return ["past"]
         if self._match_text_seq("TO", "NEXT", "ROW"):

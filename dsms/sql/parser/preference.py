@@ -15,7 +15,7 @@ _CLAUSES = ("FADE", "WINDOW", "BUDGET")
 
 
 def split_preference(cursor: Cursor) -> tuple[Cursor, Preference | None]:
-    """The statement without its last clause WITH PREFERENCE, and the clause."""
+    """Splits off the last clause if it is WITH PREFERENCE. Returns a cursor over the rest, and the clause or None."""
     tokens, depth = cursor.tokens, 0
     for at, token in enumerate(tokens):
         depth += (unquoted_text(token) == "(") - (unquoted_text(token) == ")")
@@ -39,13 +39,13 @@ def _preference(cursor: Cursor) -> Preference:
     while cursor.accept(","):
         estimates.append(_estimate(cursor))
     fade, window, budget_s = 1.0, None, None
-    given: set[str] = set()
+    seen: set[str] = set()
     while cursor.more():
         place = place_of(cursor.peek())
         clause = cursor.one_of(_CLAUSES, "clause")
-        if clause in given:
+        if clause in seen:
             raise place.error(f"{clause} is given twice")
-        given.add(clause)
+        seen.add(clause)
         if clause == "FADE":
             cursor.expect("FACTOR")
             fade = _fade(cursor)

@@ -1,4 +1,4 @@
-"""Parses SELECT, views and queries: the tree of a query and its output."""
+"""Parses SELECT, and statements that create views and queries."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
 
 
 def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
-    """The part after the name: options, AS and the query. `output` complete overrides the output of the query."""
+    """Parses what follows the name: options, AS and the query. An `output` of "complete" overrides the query's own."""
     clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
     query = continuous(cursor, name)
-    given = output if output == "complete" else query.output or output
-    return st.ContinuousQuery(kind, name, query.select, clauses, cursor.sql, query.select_sql, given)
+    chosen = output if output == "complete" else query.output or output
+    return st.ContinuousQuery(kind, name, query.select, clauses, cursor.sql, query.select_sql, chosen)
 
 
 def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
@@ -130,8 +130,8 @@ def _check_once(select: exp.Expr) -> None:
 
 
 def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Select:
-    """A SELECT with a preference, which runs once: how far it gets within its budget is not a function of the logs.
-    Raises SqlError for a continuous query."""
+    """A SELECT with a preference. Raises SqlError for a continuous query: its results must depend only on the logs, and
+    the number of rows that a SELECT visits within a budget does not."""
     windows = query.select.find(nodes.StreamWindow)
     if query.output is not None or windows:
         refused = windows or query.select
@@ -144,8 +144,8 @@ def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Sele
 
 
 def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
-    """The tree of a query. `text` is the whole script with everything but the query blanked, so that locations are
-    those of the script. Raises SqlError. Long chains of AND and OR are balanced."""
+    """Parses a query, and balances long chains of AND and OR. `text` is the script with blanks in place of everything
+    but the query: locations are those in the script. Raises SqlError."""
     try:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
@@ -154,7 +154,7 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
-    """The expression of a query that consists of one expression. Raises SqlError for any other query.
+    """The expression of `SELECT expression`. Raises SqlError for any other query.
 
     >>> selected_expression("SELECT a + 1").sql()
     'a + 1'
@@ -169,7 +169,7 @@ def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
 
 
 def without_public(tree: exp.Expr) -> exp.Expr:
-    """The query with the names of relations without `public.` or `dsms.public.`: the system has only this schema.
+    """Removes `public.` and `dsms.public.` from the query's names of relations: the system has only this schema.
 
     >>> parse_query('SELECT public.t.a FROM public.t, dsms.public.s').sql()
     'SELECT t.a FROM t, s'

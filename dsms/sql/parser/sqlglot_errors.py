@@ -40,7 +40,7 @@ def readable_sqlglot_errors() -> Iterator[None]:
 
 
 def _raised_by_sqlglot(error: BaseException) -> bool:
-    """Whether sqlglot's own code raised an error: it relies on arguments that its parser does not require, and cannot
-    write this system's own nodes in its messages."""
+    """Whether sqlglot's own code raised an error: sqlglot relies on arguments that its parser does not require, and its
+    messages cannot show this system's own nodes."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "sqlglot"

@@ -1,4 +1,4 @@
-"""The parser of queries: that of PostgreSQL, extended by the notations of streams in FROM and around select lists."""
+"""The parser of queries: sqlglot's for PostgreSQL, with notations for streams in FROM and around select lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VIEW_OF = ("R", "ℜ")
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
 _SETS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
-#: The most steps for a statement; one without nested constructors takes one or two for each of its words.
+#: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
 _MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
 
@@ -47,11 +47,11 @@ class StreamParser(PatternParser):
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
         self._steps = 0
-        return [_whole(tree) for tree in super().parse(raw_tokens, sql)]
+        return [_wrapped(tree) for tree in super().parse(raw_tokens, sql)]
 
     def _advance(self, times: int = 1) -> None:
-        """Counts the steps. sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called like functions twice at
-        each level, so a short text may take exponential time."""
+        """Also raises SqlError after too many steps. sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called
+        like functions twice at each level, so a short text may take exponential time."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
             place = Place(self._curr.line, max(self._curr.col, 1))
@@ -124,8 +124,8 @@ class StreamParser(PatternParser):
         return item
 
     def _stream_item(self) -> exp.Expr | None:
-        """An item that sqlglot's parser would misread: a window function, Istream or a synchronised relation; else
-        None."""
+        """Parses an item that sqlglot's parser would misread: a window or table function, a stream operator such as
+        Istream, or a synchronised relation. Returns None for other items."""
         word, after = self._ahead(0), self._ahead(1)
         if word in WINDOW_TABLES and after == "(":
             return self._window_table()
@@ -153,10 +153,10 @@ class StreamParser(PatternParser):
 
     def _closes_with_call(self) -> bool:
         """Whether the bracket ahead is followed by a parenthesis: `R[Sync](S)`, not `R [Range 5]`."""
-        at = 2
-        while self._ahead(at) not in ("]", ""):
-            at += 1
-        return self._ahead(at + 1) == "("
+        closing = 2
+        while self._ahead(closing) not in ("]", ""):
+            closing += 1
+        return self._ahead(closing + 1) == "("
 
     def _sync_relation(self) -> exp.Expr:
         token = self._curr
@@ -174,8 +174,8 @@ class StreamParser(PatternParser):
         return self._synchronised([self.expression(exp.Table(this=point))], token)
 
     def _synchronised(self, points: list[exp.Table], token: Token) -> exp.Expr:
-        of = self._parenthesised(0, self._name)
-        return self.expression(nodes.SyncRelation(this=of, expressions=points), token=token)
+        relation = self._parenthesised(0, self._name)
+        return self.expression(nodes.SyncRelation(this=relation, expressions=points), token=token)
 
     def _name(self) -> exp.Table:
         """A bare name as an item of FROM."""
@@ -186,7 +186,7 @@ class StreamParser(PatternParser):
         return self.expression(exp.Table(this=name), token=token)
 
     def _set_of_items(self, item: exp.Expr) -> exp.Expr:
-        """SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM: the bag union of relations (with ∩ the intersection)."""
+        """Parses SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM, the bag union of relations, and ∩, their intersection."""
         while self._curr.token_type in _SETS and self._ahead(1) not in (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES"):
             kind = _SETS[self._curr.token_type]
             self._advance()
@@ -202,7 +202,7 @@ class StreamParser(PatternParser):
     # --- spellings
 
     def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
-        """Stores the name of the call as written: sqlglot has one class for `var_pop` and `variance_pop`."""
+        """Stores the function's name as written in the call: sqlglot has one class for `var_pop` and `variance_pop`."""
         written = self._curr.text.lower()
         call = super()._parse_function_call(*args, **options)
         inner = call
@@ -268,7 +268,7 @@ def _lifted(select: exp.Select, stream: exp.Expr) -> exp.Select:
     return nodes.stream_of_query(select, str(stream.args["kind"]), stream.meta)
 
 
-def _whole(tree: exp.Expr | None) -> exp.Expr | None:
+def _wrapped(tree: exp.Expr | None) -> exp.Expr | None:
     reads = isinstance(tree, exp.Query) and tree.find(exp.Table) is not None
     return nodes.WholeQuery(this=tree) if reads else tree
 

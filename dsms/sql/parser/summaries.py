@@ -69,5 +69,5 @@ def _identifier(name: st.Name) -> str:
 
 
 def _length(text: str) -> str:
-    """A number of instants, or an interval; INTERVAL and the quotes may be missing in the text."""
+    """The length as SQL: a number of instants, or an interval; adds INTERVAL and quotes if the text has none."""
     return text if text.isdecimal() or text.upper().startswith("INTERVAL") else f"INTERVAL '{text}'"

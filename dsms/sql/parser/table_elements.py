@@ -37,13 +37,13 @@ _REFUSED = {
 
 #: The most checks of a table: every statement that writes to the table evaluates all of them.
 _MOST_CHECKS = 100
-#: The most blanks before an expression: if it starts further to the right, errors give a smaller column.
+#: The most blanks before an expression. For an expression further to the right, errors name a column that is too small.
 _WIDEST = 100_000
 
 
 @dataclass
 class TableElements:
-    """The elements read so far."""
+    """The elements of one CREATE TABLE that the parser has read so far."""
 
     table: st.Name
     columns: list[st.ColumnDefinition] = field(default_factory=list)
@@ -52,8 +52,8 @@ class TableElements:
     checks: list[tuple[str, st.Written]] = field(default_factory=list)
 
     def add_check(self, name: st.Name | None, usual: str, condition: st.Written) -> None:
-        """Adds a CHECK. Without a name it gets the name `usual`, with a number added if that is taken. Raises
-        SqlError."""
+        """Adds a CHECK. Its default name is `usual`, with a number if that name is taken. Raises SqlError if `name` is
+        taken, or for too many checks."""
         taken = {taken for taken, _ in self.checks}
         if len(taken) >= _MOST_CHECKS:
             raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "combine conditions with AND")
@@ -140,7 +140,7 @@ def _of_table(cursor: Cursor, elements: TableElements, name: st.Name | None) -> 
 def _of_column(
     cursor: Cursor, elements: TableElements, name: st.Name, group: list[Token], called: st.Name | None
 ) -> None:
-    """Adds the constraint of a column that is spelled by the tokens of `group`."""
+    """Adds the constraint of the column `name` that the tokens of `group` spell."""
     words = [unquoted_text(token).upper() for token in group]
     if words == ["PRIMARY KEY"]:
         _add_keys(elements, (name,), group[0])
@@ -175,14 +175,14 @@ def _refuse(token: Token) -> None:
 
 
 def written(cursor: Cursor, tokens: list[Token]) -> st.Written:
-    """The parsed expression with its text; its locations are those in the script. Raises SqlError."""
+    """Parses an expression and keeps its text. Its nodes have their locations in the script. Raises SqlError."""
     text, first, create = cursor.text_of(tokens), tokens[0].start, cursor.tokens[0]
-    # parses a query in the location of the statement, with the expression as its select list
+    # parses SELECT and the expression, which blanks keep at its location in the script
     before, behind = _blank(cursor.script[: create.start]), _blank(cursor.script[create.end + 1 : first])
     return st.Written(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
 
 
 def _blank(text: str) -> str:
-    """Line breaks and blanks in place of a text, so that the text after them keeps its line and column."""
+    """Replaces a text by line breaks and blanks: the text after it keeps its line and column."""
     lines, last = text.count("\n"), len(text) - text.rfind("\n") - 1
     return "\n" * lines + " " * min(last, _WIDEST)

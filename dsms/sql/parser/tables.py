@@ -14,7 +14,7 @@ from dsms.sql.parser.queries import parse_query
 from dsms.sql.parser.table_elements import TableElements, read_element
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
-#: Clauses of other systems: the name of each, and what to write instead.
+#: Clauses of other systems by sqlglot's names: their SQL words, and what to write instead.
 _PARTS = {
     "with_": ("WITH", "put the query into FROM, USING or a subquery"),
     "overwrite": ("OVERWRITE", "DELETE the rows first"),
@@ -28,23 +28,23 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.Creat
     """`CREATE TABLE name (column type constraints, …, [PRIMARY KEY (columns)], [CHECK (predicate)])`, or `CREATE TABLE
     name [(PRIMARY KEY (columns))] AS select`."""
     name = cursor.name("table name")
-    read = TableElements(name)
+    elements = TableElements(name)
     if cursor.accept("AS"):
-        return _as_select(cursor, read)
+        return _as_select(cursor, elements)
     cursor.expect("(")
-    read_element(cursor, read)
+    read_element(cursor, elements)
     while cursor.accept(","):
-        read_element(cursor, read)
+        read_element(cursor, elements)
     cursor.expect(")")
-    if not read.columns and cursor.accept("AS"):
-        return _as_select(cursor, read)
+    if not elements.columns and cursor.accept("AS"):
+        return _as_select(cursor, elements)
     cursor.end()
-    defaults, checks = tuple(read.defaults), tuple(read.checks)
-    return st.CreateTable(name, read.not_null(), tuple(read.keys), cursor.sql, defaults, checks)
+    defaults, checks = tuple(elements.defaults), tuple(elements.checks)
+    return st.CreateTable(name, elements.not_null(), tuple(elements.keys), cursor.sql, defaults, checks)
 
 
-def _as_select(cursor: Cursor, read: TableElements) -> st.CreateTableAs:
-    if read.checks:
+def _as_select(cursor: Cursor, elements: TableElements) -> st.CreateTableAs:
+    if elements.checks:
         cursor.fail(
             "CREATE TABLE AS does not support CHECK", "create the table with its columns, then INSERT INTO … SELECT"
         )
@@ -52,7 +52,7 @@ def _as_select(cursor: Cursor, read: TableElements) -> st.CreateTableAs:
     select = parse_query(text, cursor.limits)
     if not isinstance(select, exp.Query):
         raise error_at(select, "expected a query after AS", hint="CREATE TABLE name AS SELECT …")
-    return st.CreateTableAs(read.table, tuple(read.keys), select, text.strip(), cursor.sql)
+    return st.CreateTableAs(elements.table, tuple(elements.keys), select, text.strip(), cursor.sql)
 
 
 def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
@@ -121,21 +121,22 @@ def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
 def parse_whole_statement(
     cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]
 ) -> _Parsed:
-    """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
+    """Parses by sqlglot a statement whose first `words` the cursor has consumed. Raises SqlError for clauses other than
+    `parts`, and for other kinds of statements."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0], cursor.limits)
     if not isinstance(tree, kind):
         raise error_at(tree, f"not a valid {' '.join(words)} statement")
     for part, value in tree.args.items():
         if value and part not in parts:
-            at = value if isinstance(value, exp.Expr) else tree
+            node = value if isinstance(value, exp.Expr) else tree
             name, instead = _PARTS.get(part, (part.upper(), ""))
-            raise error_at(at, f"{name} in {words[0]} is not supported", hint=instead)
+            raise error_at(node, f"{name} in {words[0]} is not supported", hint=instead)
     return tree
 
 
 def target_of(change: exp.Expr) -> st.Name:
-    """The column of `column = expression`. Raises SqlError."""
+    """The column that `column = expression` sets. Raises SqlError for other nodes."""
     if not isinstance(change, exp.EQ) or not isinstance(change.this, exp.Column) or change.this.table:
         raise error_at(change, "SET needs column = expression")
     return name_of(change.this)

@@ -258,7 +258,7 @@ def _innermost(item: exp.Expr) -> exp.Expr:
 
 
 def _unwrapped(item: exp.Expr) -> exp.Expr:
-    """`(Istream(Q))` is `Istream(Q)`; an alias of the parentheses is that of Q."""
+    """Replaces `(Istream(Q))` by `Istream(Q)`; Q gets the alias of the parentheses."""
     if not isinstance(item, exp.Subquery) or not isinstance(item.this, nodes.StreamOf) or item.args.get("joins"):
         return item
     stream = item.this

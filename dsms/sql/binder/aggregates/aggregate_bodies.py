@@ -302,14 +302,14 @@ class _BodyBinder:
         scan = binder.scan(table.name)
         scope = binder.scope((binder.entries(scan, tree.this.alias or table.name),))
         where = self._where(tree, binder, scope)
-        older = table.name == defined.WINDOW_TABLE and self.clause != "expire" and self._met_by_each(where, scan)
+        older = table.name == defined.WINDOW_TABLE and self.clause != "expire" and self._met_by_arrival(where, scan)
         return defined.Delete(scan, where, older, _place(statement.text))
 
     def _where(self, tree: exp.Expr, binder: QueryBinder, scope: Scope) -> Expression | None:
         where = tree.args.get("where")
         return None if where is None else binder.predicate(where.this, scope)
 
-    def _met_by_each(self, where: Expression | None, scan: defined.Scan) -> bool:
+    def _met_by_arrival(self, where: Expression | None, scan: defined.Scan) -> bool:
         """Whether the arriving row itself always satisfies the condition, whatever its values are."""
         if where is None:
             return True
@@ -317,7 +317,7 @@ class _BodyBinder:
             return False
         if where.function in ("and", "or"):
             test = all if where.function == "and" else any
-            return test(self._met_by_each(part, scan) for part in where.arguments)
+            return test(self._met_by_arrival(part, scan) for part in where.arguments)
         if where.function not in ("equal", "less_or_equal", "greater_or_equal"):
             return False
         left, right = (self._as_parameter(side, scan) for side in where.arguments)
@@ -363,7 +363,7 @@ def name_of_table(table: exp.Expr) -> str:
 
 
 def _named_columns(target: exp.Schema, columns: tuple[tuple[str, pa.DataType], ...]) -> list[str]:
-    """The columns that an INSERT names, of the columns of its table. Raises SqlError for a name that is not there."""
+    """The columns that an INSERT names. Raises SqlError for a name that is not in `columns`."""
     names = [name for name, _ in columns]
     for column in target.expressions:
         if column.name.lower() not in names:

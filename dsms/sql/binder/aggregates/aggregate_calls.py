@@ -55,7 +55,7 @@ class AggregateCall:
 
 
 def mark_defined_aggregates(query: exp.Expr, known: Known) -> None:
-    """Marks the calls of user-defined aggregates, so that `aggregate_call` recognises them."""
+    """Marks the calls of user-defined aggregates, which `aggregate_call` recognises by the mark."""
     for node in query.find_all(exp.Anonymous, exp.AggFunc, exp.List):
         if known.has(written_name(node)):
             node.meta[_MARK] = known
@@ -79,7 +79,7 @@ def callable_name(name: str, parameters: int) -> bool:
 
 
 def aggregate_call(node: exp.Expr) -> AggregateCall | None:
-    """The aggregate call of a node; None for every other node.
+    """The call that a node represents; None if it is not a call of an aggregate.
 
     >>> from sqlglot import parse_one
     >>> aggregate = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))

@@ -27,8 +27,8 @@ Entries = tuple[Entry, ...]
 class QueryBinder:
     """Binds the expressions of one statement.
 
-    In EXPIRE the parameters hold the values of the row that leaves the window, and `oldest()` is that row; `leaving`
-    has their names there, and is None elsewhere.
+    In EXPIRE, the parameters hold the row that leaves the window, which is also `oldest()`; `leaving` has the names of
+    the parameters there, and is None elsewhere.
     """
 
     tables: Mapping[str, defined.LocalTable]

@@ -1,4 +1,4 @@
-"""Binds correlated subqueries: finds the columns that they take from the enclosing query, by which it is joined.
+"""Binds correlated subqueries: finds the outer columns that they use, by which the enclosing query is joined with them.
 
 A query that uses outer columns is bound over the relation of their values (the domain): its plan contains them as
 columns `__d0…`, and each of its rows belongs to the outer rows with the same values, where NULL equals NULL.

@@ -17,8 +17,8 @@ from operators.expressions import Column, Expression, call
 
 
 def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Sequence[Expression]) -> logical.Node:
-    """The pairs of a binding of the outer columns and a row of the item for which the conditions hold; there may be
-    more bindings than in `base`."""
+    """Joins `base`, the values of the outer columns, with the item where the conditions hold. The result may have
+    values of the outer columns that `base` has not."""
     values: dict[str, Expression] = {}
     used: list[Expression] = []
     for condition in conditions:

@@ -1,4 +1,4 @@
-"""Whether a plan has at most one row for each binding of some columns, or always exactly one row."""
+"""Whether a plan has at most one row for given values of some columns, or always exactly one row."""
 
 from __future__ import annotations
 

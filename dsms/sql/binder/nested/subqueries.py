@@ -76,7 +76,7 @@ def _tested(relation: Relation, test: SubqueryTest, context: Context) -> Relatio
 
 
 def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.Node:
-    """The rows for which x = y is NULL for no row of the query."""
+    """Keeps the rows for which no row of the query makes x = y NULL."""
     value, inner_value = pair
     if inner_value.nullable:
         empty = filtered(inner.relation.node, [call("is_null", inner_value)])
@@ -89,13 +89,13 @@ def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.No
 
 
 def _nonempty(rows: logical.Node, inner: Inner) -> logical.Node:
-    """The bindings of the outer columns for which the query has rows."""
+    """The values of the outer columns for which the query has rows."""
     outer: list[Output] = [(column.name, column) for _, column in inner.null_safe]
     return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the subqueries in `nodes`; its scope resolves them."""
+    """Adds columns with the values of the subqueries in `nodes`, by which the scope of the result resolves them."""
     for node in nodes:
         for query in list(_queries_in(node, relation)):
             relation = _with_value(relation, query, context)
@@ -179,7 +179,8 @@ def _theta(test: SubqueryTest, inner: Inner, relation: Relation) -> Expression:
 
 
 def _truth(relation: Relation, test: SubqueryTest, context: Context) -> tuple[Relation, Expression]:
-    """The three-valued truth of a test: TRUE if θ is TRUE for some row, else NULL if it is NULL for some row."""
+    """The three-valued truth of a test: TRUE if θ is TRUE for some row, else NULL if it is NULL for some row, else
+    FALSE."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
     theta = _theta(test, inner, relation)

@@ -1,4 +1,4 @@
-"""Turns the SELECT of a continuous INSERT into a query of the rows of its table."""
+"""Turns the SELECT of a continuous INSERT into the query for the rows of its table."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ class InsertedSelect:
 
 
 def insertable_select(select: exp.Expr, catalog: Catalog, on_name: OnName) -> InsertedSelect:
-    """The SELECT whose rows are to be inserted, checked. Raises SqlError if rows can leave its result."""
-    given = numbered(select)
-    node = bind(WholeQuery(this=given.copy()), catalog, on_name)
+    """Checks the SELECT of a continuous INSERT. Raises SqlError if rows can leave its result."""
+    unique = numbered(select)
+    node = bind(WholeQuery(this=unique.copy()), catalog, on_name)
     if not append_only(node):
         raise error_at(
-            given,
+            unique,
             "rows of this query can be deleted later, so they cannot be inserted into a table",
             hint="put Istream(…) around its select list to insert the rows that enter, or make it a view",
         )
-    return InsertedSelect(text_of(given), tuple(field.nullable for field in visible(node)))
+    return InsertedSelect(text_of(unique), tuple(field.nullable for field in visible(node)))
 
 
-def table_rows_query(given: InsertedSelect, taken: Sequence[str], table: Table) -> str:
-    """The query of the rows of a table, given the values of its columns `taken`; the other columns have their default.
-    Values are cast to the types of the table, and of each key only the last row is in the result. A row without a value
-    for a column that needs one is refused."""
-    names = {column: f"value {at}" for at, column in enumerate(taken)}
-    known = {column for column, nullable in zip(taken, given.nullable, strict=True) if not nullable}
+def table_rows_query(inserted: InsertedSelect, taken: Sequence[str], table: Table) -> str:
+    """The text of the query for a table's rows. The SELECT supplies the columns `taken`; the others have their default.
+    The query casts values to the types of the table, keeps only the last row of each key, and refuses rows with NULL in
+    a column that is NOT NULL."""
+    names = {column: f"value {number}" for number, column in enumerate(taken)}
+    known = {column for column, nullable in zip(taken, inserted.nullable, strict=True) if not nullable}
     defaults = {column: f"({text})" for column, text in table.defaults.items()}
     values = {**defaults, **{column: _quoted(name) for column, name in names.items()}}
     cells = ", ".join(_cell(column, values.get(column.name, "NULL"), known) for column in table.source.columns)
     renamed, keys, listed = (", ".join(map(_quoted, each)) for each in (names.values(), table.keys, table.schema.names))
-    cast = f'SELECT {cells} FROM ({given.text}) AS "given" ({renamed})'
+    cast = f'SELECT {cells} FROM ({inserted.text}) AS "given" ({renamed})'
     return f'SELECT {listed} FROM ({cast}) AS "rows" [PARTITION BY {keys} ROWS 1]'
 
 

@@ -22,7 +22,7 @@ Bind = Callable[[exp.Expr], Expression]
 
 @dataclass(frozen=True)
 class Limit:
-    """The ranks of the rows that are kept."""
+    """The rows of an ordered result that are kept: `count` rows after the first `offset`, counted by `method`."""
 
     count: int | None = None
     offset: int = 0

@@ -50,14 +50,14 @@ _REFUSED = {
 def _(query: exp.Select, context: Context) -> Relation:
     for clause, value in query.args.items():
         if value and clause not in _SUPPORTED:
-            at = value[0] if isinstance(value, list) else value
-            raise not_supported(at if isinstance(at, exp.Expr) else query, *_REFUSED.get(clause, (clause.upper(),)))
+            node = value[0] if isinstance(value, list) else value
+            raise not_supported(node if isinstance(node, exp.Expr) else query, *_REFUSED.get(clause, (clause.upper(),)))
     elements_in_from(query)
     mark_defined_aggregates(query, Known(context.catalog))
     caller_fills_empty = context.caller_fills_empty
     context = with_common_tables(query, replace(context, query=query, caller_fills_empty=False))
-    relation, left = bind_from(query, context)
-    relation = where(relation, left, "WHERE", context)
+    relation, predicates = bind_from(query, context)
+    relation = where(relation, predicates, "WHERE", context)
     _resolve_aliases(query, relation.scope)
     relation = _grouped(relation, query, replace(context, caller_fills_empty=caller_fills_empty))
     relation = finals(relation, query)
@@ -104,8 +104,8 @@ def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
 
 
 def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], left: int, query: exp.Select, scope: Scope) -> int:
-    """Replaces the aliases in `named`, and adds the alias of the part if it has one. Returns the number of nodes that
-    it copied. Raises SqlError if it exceeds `left`: aliases that use aliases can double in size with each step."""
+    """Replaces the aliases in `named`, then adds the part's own alias to `named`. Returns the number of nodes that it
+    copied. Raises SqlError if that exceeds `left`: aliases that use aliases can double in size with each step."""
     copied = 0
     for reference in list(part.find_all(exp.Column)):
         name = reference.name.casefold()
@@ -161,8 +161,8 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
 
 def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: list[Output], query: exp.Select) -> str:
     """The name of the column to sort by: a column of the result, by position or name, or a hidden one."""
-    if (at := ordinal(ordered, len(shown))) is not None:
-        return shown[at].column_name
+    if (position := ordinal(ordered, len(shown))) is not None:
+        return shown[position].column_name
     node = value_of(ordered)
     if isinstance(node, exp.Column) and not node.table:
         named = [output for output in shown if output.name.casefold() == node.name.casefold()]

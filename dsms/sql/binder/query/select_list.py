@@ -91,7 +91,7 @@ def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str
 
 
 def _has_null(type_: pa.DataType) -> bool:
-    """Whether a type is or contains that of a NULL without a type."""
+    """Whether a type is that of an untyped NULL, or contains it."""
     if pa.types.is_list(type_):
         return _has_null(type_.value_type)
     if pa.types.is_struct(type_):

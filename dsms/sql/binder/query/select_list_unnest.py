@@ -11,7 +11,7 @@ from dsms.sql.binder.aggregates.aggregate_calls import aggregates_in
 _EXPLODING = (exp.Explode, exp.ExplodingGenerateSeries)
 #: The alias of the item of FROM that replaces the call, and of its column.
 _ELEMENTS = "__elements"
-#: A SELECT with only these parts becomes an ARRAY_AGG that has its ORDER BY.
+#: If a SELECT has only these parts, its ORDER BY moves into ARRAY_AGG.
 _PLAIN = {"expressions", "from_", "joins", "where", "order"}
 
 

@@ -38,8 +38,8 @@ def filtered_by_rank(node: logical.Node, predicates: Iterable[Expression]) -> lo
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A plan whose column `name` is a rank: `below` computes it by `call`, and `outputs`, if any, project its
-    result."""
+    """A plan whose column `name` is a rank. `below` computes the rank by `call`; `outputs`, if not None, is a
+    projection above it."""
 
     call: WindowCall
     name: str

@@ -35,7 +35,7 @@ def conjunction(predicates: Iterable[Expression]) -> Expression | None:
 
 
 def all_of(predicates: list[Expression]) -> Expression:
-    """The conjunction of at least one predicate. A long one is a balanced tree, so that it is not deep.
+    """The conjunction of at least one predicate. A long one becomes a balanced tree, to limit its depth.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import to_sql
@@ -86,8 +86,8 @@ def own_columns(node: logical.Node) -> tuple[Output, ...]:
 
 
 def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> tuple[logical.Node, list[Column]]:
-    """The plan with the value of each expression as a column, and these columns. Expressions that are columns are used
-    as they are; the others get the given name, with primes if it is taken."""
+    """Adds a column to the plan for each expression that is not one yet, with primes if its name is taken. Returns the
+    plan, and the column of each expression."""
     added: list[Output] = []
     columns: list[Column] = []
     known = {value: field_name for field_name, value in own_columns(node)}

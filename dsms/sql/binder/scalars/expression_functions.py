@@ -15,7 +15,7 @@ from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
 from operators.expressions.functions.json_building import BUILDING, JSON_MARK, TEXT_MARK
 from operators.expressions.functions.patterns import similar_regex
 
-#: The key in the `meta` of a call of a Python function that has the function's definition.
+#: The key in a call's `meta` for the definition of the Python function that it calls.
 PYTHON = "python function"
 Bind = Callable[[exp.Expr], Expression]
 Special = Callable[[exp.Expr, Bind], Expression]
@@ -109,7 +109,7 @@ def is_function_name(name: str) -> bool:
 
 
 def function_name(node: exp.Expr) -> str:
-    """The name in lower case, as written or as the parser calls it."""
+    """The function's name in lower case: as written if the parser does not know it, else the parser's own name."""
     return str(
         node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name or node.key
     ).lower()
@@ -128,7 +128,7 @@ def _choices(name: str) -> str:
 
 
 def arguments_of(node: exp.Expr) -> list[exp.Expr]:
-    """The arguments in the order of the node's declaration."""
+    """The arguments in the order in which the node's class declares them."""
     if isinstance(node, exp.Anonymous):
         return list(node.expressions)
     arguments: list[exp.Expr] = []
@@ -234,9 +234,9 @@ def struct_of(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def _split(node: exp.Expr, bind: Bind) -> Expression:
-    """STRING_TO_ARRAY. Raises SqlError for a limit or a text that means NULL, which other systems take."""
-    given = [key for key, value in node.args.items() if isinstance(value, exp.Expr)]
-    if given != ["this", "expression"]:
+    """STRING_TO_ARRAY. Raises SqlError for more arguments: other systems take a limit, or a text that means NULL."""
+    present = [key for key, value in node.args.items() if isinstance(value, exp.Expr)]
+    if present != ["this", "expression"]:
         raise error_at(node, "STRING_TO_ARRAY takes text and a separator")
     return call("string_to_array", bind(node.this), bind(node.expression))
 
@@ -318,8 +318,8 @@ def similar_pattern(node: exp.Expr) -> str:
 
 
 def _overlay(node: exp.Expr, bind: Bind) -> Expression:
-    """OVERLAY: the text before `start`, the new text, and the text after the `count` characters that it replaces, by
-    default as many as the new text has."""
+    """OVERLAY: the text before `start`, the new text, and the text after the `count` characters that it replaces. By
+    default, `count` is the length of the new text."""
     text, new, start = (bind(node.args[key]) for key in ("this", "expression", "from_"))
     count = bind(node.args["for_"]) if node.args.get("for_") else call("length", new)
     one = Literal(1, pa.int64())

@@ -53,7 +53,7 @@ _IS = {
 
 
 def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
-    """The typed tree. Raises SqlError with line and column if the node cannot be bound.
+    """Binds a node: returns a typed expression. Raises SqlError with line and column if that is not possible.
 
     >>> from sqlglot import parse_one
     >>> from operators.expressions import to_sql

@@ -19,7 +19,7 @@ from operators.expressions import Expression, Interval, Literal, call, cast, typ
 from operators.sync.sync_points import Periodic
 
 NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN Now - 4 AND Now"
-#: The key in a Now column's `meta` of the points at which this Now advances.
+#: The key in the `meta` of a column Now for the points at which this Now advances.
 POINTS = "points"
 _BIGINT = pa.int64()
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -72,13 +72,13 @@ def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope
 
 
 def _solved(slope: int, rest: Expression, kind: type[exp.Expr], points: Periodic | None) -> Bound:
-    """slope · Now kind rest, with slope > 0."""
-    above, at = _plus(_floor(rest, slope), 1), _floor(_plus(rest, slope - 1), slope)
+    """The bound that `slope · Now kind rest` puts on Now, where slope > 0."""
+    above, ceiling = _plus(_floor(rest, slope), 1), _floor(_plus(rest, slope - 1), slope)
     if kind is exp.EQ:
-        return Bound(at, above, points)
+        return Bound(ceiling, above, points)
     if kind in (exp.GT, exp.GTE):
-        return Bound(above if kind is exp.GT else at, None, points)
-    return Bound(None, at if kind is exp.LT else above, points)
+        return Bound(above if kind is exp.GT else ceiling, None, points)
+    return Bound(None, ceiling if kind is exp.LT else above, points)
 
 
 def _linear(node: exp.Expr, scope: Scope) -> _Linear:
@@ -160,8 +160,8 @@ def _is_moment(term: Expression) -> bool:
 def _integer(term: Expression, scale: int) -> Expression:
     if _is_moment(term):
         return call("epoch_us", cast(term, pa.timestamp("us")))
-    whole = cast(term, _BIGINT) if not isinstance(term, Literal) else Literal(term.value, _BIGINT)
-    return whole if scale == 1 else call("multiply", whole, Literal(scale, _BIGINT))
+    integer = cast(term, _BIGINT) if not isinstance(term, Literal) else Literal(term.value, _BIGINT)
+    return integer if scale == 1 else call("multiply", integer, Literal(scale, _BIGINT))
 
 
 def _sum(terms: list[tuple[int, Expression]]) -> Expression:
@@ -205,12 +205,12 @@ def _floor(value: Expression, divisor: int) -> Expression:
 
 def _modulo(value: Expression, divisor: int) -> Expression:
     """The remainder in [0, divisor)."""
-    of = Literal(divisor, _BIGINT)
-    return call("modulo", call("add", call("modulo", value, of), of), of)
+    modulus = Literal(divisor, _BIGINT)
+    return call("modulo", call("add", call("modulo", value, modulus), modulus), modulus)
 
 
 def synchronised(bound: Expression, points: Periodic | None) -> Expression:
-    """The first point at or after a bound: at it a Now that advances at `points` reaches the bound."""
+    """The first of `points` at or after a bound: the instant at which a Now that advances at `points` reaches it."""
     if points is None or points.period == 1:
         return bound
     waits = [_modulo(call("subtract", Literal(residue, _BIGINT), bound), points.period) for residue in points.residues]
@@ -218,8 +218,8 @@ def synchronised(bound: Expression, points: Periodic | None) -> Expression:
 
 
 def tightest(function: str, bounds: Iterable[Expression]) -> Expression | None:
-    """The greatest or least of the bounds, or NULL if one is NULL, because then the condition is not TRUE. None without
-    bounds."""
+    """The greatest or least of the bounds, or NULL if one of them is NULL: the condition is then not TRUE. None if
+    there are no bounds."""
     unique = list(dict.fromkeys(bounds))
     order = "greater_or_equal" if function == "greatest" else "less_or_equal"
     return reduce(lambda left, right: _chosen(order, left, right), unique) if unique else None

@@ -1,7 +1,7 @@
 """Binds predicates over Now: linear comparisons become ranges of instants (SyncSQL sections 2.2 and 3.3).
 
 `Now - 5 < R.TS AND R.TS <= Now` holds for Now in [R.TS, R.TS + 5): the row exists at these instants. Conditions are
-brought into disjunctive normal form; each disjunct is one range, with the parts without Now as its condition.
+converted to disjunctive normal form. Each disjunct becomes one range, and its parts without Now a condition of it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _compared(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scop
 
 
 def _every(forms: list[Form], node: exp.Expr) -> Form:
-    """The conjunction of forms."""
+    """The conjunction of forms. Raises SqlError if it has too many disjuncts."""
     if reduce(lambda count, form: count * len(form), forms, 1) > _MOST_DISJUNCTS:
         raise error_at(node, f"a condition over Now has more than {_MOST_DISJUNCTS} alternatives")
     return [tuple(part for parts in chosen for part in parts) for chosen in product(*forms)]

@@ -57,7 +57,7 @@ def is_now(node: exp.Expr, scope: Scope) -> bool:
 
 
 def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """The predicates without and with Now."""
+    """Divides predicates into those without Now and those with it."""
     plain: list[exp.Expr] = []
     timed: list[exp.Expr] = []
     for node in nodes:

@@ -59,10 +59,10 @@ def _type(definition: st.ColumnDefinition) -> pa.DataType:
 
 
 def limits_of(code: syntax.PythonCode) -> Limits:
-    """The limits of a call. Raises SqlError."""
-    given = {clause.name: clause for clause in code.limits}
+    """The limits of one call of a function: seconds and bytes. Raises SqlError for invalid values."""
+    by_name = {clause.name: clause for clause in code.limits}
     default = Limits()
-    seconds, memory = given.get("time_limit"), given.get("memory")
+    seconds, memory = by_name.get("time_limit"), by_name.get("memory")
     return Limits(
         default.seconds if seconds is None else _seconds(seconds),
         default.bytes if memory is None else _memory(memory),
@@ -99,14 +99,14 @@ def function_of(catalog: Catalog, name: str) -> PythonFunction | None:
 
 
 def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
-    """Marks the calls of functions of the catalog with their definitions, so that `bind_expression` recognises them."""
+    """Attaches the definitions of the catalog's functions to the calls of them, for `bind_expression`."""
     for node in query.find_all(exp.Func):
         if (found := function_of(catalog, written_name(node))) is not None:
             node.meta[PYTHON] = found
 
 
 def bind_defined(node: exp.Expr, function: PythonFunction, bind: Bind) -> Expression:
-    """The call of a function, its arguments widened to the types of the parameters. Raises SqlError."""
+    """Binds a call and widens its arguments to the types of the parameters. Raises SqlError if they do not fit."""
     arguments = [bind(argument) for argument in arguments_of(node)]
     wanted = [type_ for _, type_ in function.parameters]
     if len(arguments) == len(wanted) and all(map(_fits, arguments, wanted)):

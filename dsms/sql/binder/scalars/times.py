@@ -31,12 +31,12 @@ def bind_time_arithmetic(node: exp.Expr, bind: Bind) -> Expression | None:
 
 def _moved(node: exp.Add | exp.Sub, bind: Bind) -> Expression | None:
     """A timestamp plus or minus a multiple of an interval; None for every other node."""
-    time, many = node.this, _multiple(node.expression)
-    if many is None and isinstance(node, exp.Add):
-        time, many = node.expression, _multiple(node.this)
-    if many is None:
+    time, product = node.this, _multiple(node.expression)
+    if product is None and isinstance(node, exp.Add):
+        time, product = node.expression, _multiple(node.this)
+    if product is None:
         return None
-    interval, count = many
+    interval, count = product
     factor = bind(count)
     if isinstance(node, exp.Sub):
         factor = call("negate", cast(factor, pa.int64()) if pa.types.is_integer(factor.type) else factor)
