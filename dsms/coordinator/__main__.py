@@ -30,6 +30,7 @@ from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.watcher.autoscaler import Scale
+from dsms.local.watchdog import Watchdog
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
 from dsms.placement.executor_count import Scaling
@@ -190,7 +191,7 @@ def main(  # noqa: PLR0913 one parameter for each option
     access = read_access(tokens, oidc)
     telemetry = Telemetry("dsms-coordinator", id, os.environ)
     address = Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port)
-    setup = ServerSetup(make, address, access, telemetry, postgres_port, HostNames.of(hosts))
+    setup = ServerSetup(make, address, access, telemetry, postgres_port, HostNames.of(hosts), Watchdog().progress)
     stopping = stopped_by_signals()
     if lease is None:
         lead_alone(setup, stopping)

@@ -17,6 +17,7 @@ from connectors.credentials.secrets import resolved_url
 from connectors.kafka.client.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.executor.health import serve_health
+from dsms.local.watchdog import Watchdog
 from dsms.model.sizes import read_bytes
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.memory.worker_limit import LEAST_MB, set_worker_limit
@@ -173,7 +174,9 @@ def main(  # noqa: PLR0913 one parameter an option
         telemetry = Telemetry("dsms-executor", id, os.environ)
         epochs = EpochMetrics(telemetry)
         renew = partial(renewed_session, master=master, scratch=settings.scratch, targets=partitions, host=driver_host)
-        process = ExecutorProcess(replace(settings, observer=epochs), session.result, renew, stopping)
+        process = ExecutorProcess(
+            replace(settings, observer=epochs), session.result, renew, stopping, Watchdog().progress
+        )
         observe_reports(telemetry, process.reports, epochs.behind)
         if health_port is not None:
             serve_health(health_host, health_port, process.health, telemetry.prometheus)

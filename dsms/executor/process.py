@@ -40,13 +40,15 @@ class ExecutorProcess:
         make_session: Callable[[], SparkSession],
         renew_session: Callable[[SparkSession], SparkSession],
         stopping: threading.Event,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """`renew_session` stops a failing session and creates another one."""
+        """`renew_session` stops a failing session and creates another one. `progress` is called with each sign of
+        life."""
         self._settings = settings
         self._make_session, self._renew_session = make_session, renew_session
         self._alarms = settings.alarms
         self._cluster = settings.state.open(settings.alarms).cluster()
-        self._stopping = stopping
+        self._stopping, self._progress = stopping, progress
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
         #: None until there is a Spark session.
         self._runners: dict[str, Runner] | None = None
@@ -150,6 +152,7 @@ class ExecutorProcess:
 
     def _send_signs_of_life(self) -> None:
         while True:
+            self._progress()
             try:
                 self._cluster.write_sign_of_life(self._settings.executor_id, msgspec.json.encode(self._status()))
             except ExternalError as error:

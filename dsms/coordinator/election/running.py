@@ -48,12 +48,15 @@ class ServerSetup:
     postgres_port: int | None = None
     #: The names by which clients call the server.
     hosts: HostNames = HostNames()
+    #: Called again and again while the process works.
+    progress: Callable[[], None] = lambda: None
 
 
 def lead(setup: ServerSetup, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
     """Serves and watches the cluster until `stopping` is set; `replaced` is called once a newer coordinator leads."""
     _favour_calls()
-    watcher = threading.Thread(target=coordinator.watch, args=(stopping, replaced), name="watch")
+    watched = (stopping, replaced, setup.progress)
+    watcher = threading.Thread(target=coordinator.watch, args=watched, name="watch")
     watcher.start()
     try:
         app = create_app(coordinator, coordinator.registry, setup.access, setup.telemetry, setup.hosts)
@@ -88,6 +91,7 @@ def _favour_calls() -> None:
 
 def lead_alone(setup: ServerSetup, stopping: threading.Event) -> None:
     """Leads without an election. A coordinator that is replaced reports so by `/readyz` and still answers reads."""
+    setup.progress()
     coordinator = setup.make()
     coordinator.turn()
     lead(setup, coordinator, stopping, lambda: None)
@@ -118,7 +122,7 @@ def _elected(setup: ServerSetup, leadership: Leadership, stopping: threading.Eve
     None if the process stops."""
     done = threading.Event()
     with ThreadPoolExecutor(1, "taking-over") as pool:
-        made = pool.submit(_take_over, setup.make, leadership, stopping)
+        made = pool.submit(_take_over, setup, leadership, stopping)
         made.add_done_callback(lambda _: done.set())
         serve(standby_app(lambda: _state(leadership)), setup.address, done, stopping)
         return made.result()
@@ -130,14 +134,15 @@ def _state(leadership: Leadership) -> str:
     return f'"{leadership.holder}" leads' if leadership.holder else "nobody leads"
 
 
-def _take_over(make: Make, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
+def _take_over(setup: ServerSetup, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
     """Creates the coordinator when this candidate leads, and runs its first turn. Retries until the services that it
     needs answer. Returns None if the process stops."""
     while not stopping.is_set():
+        setup.progress()
         if not leadership.leading.wait(_POLL_S):
             continue
         try:
-            coordinator = make()
+            coordinator = setup.make()
             coordinator.turn()
             return coordinator
         except ExternalError as error:

@@ -205,9 +205,15 @@ class Coordinator:
         runs the duties."""
         self._watcher.turn()
 
-    def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
-        """Repeats `turn` until `stopping` is set. Calls `when_replaced` when a newer coordinator has taken over."""
-        self._watcher.watch(stopping, when_replaced)
+    def watch(
+        self,
+        stopping: threading.Event,
+        when_replaced: Callable[[], None] = lambda: None,
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Repeats `turn` until `stopping` is set. Calls `when_replaced` when a newer coordinator has taken over, and
+        `progress` before each turn."""
+        self._watcher.watch(stopping, when_replaced, progress)
 
     def _catalog(self) -> Catalog:
         return self._store.catalog

@@ -46,10 +46,16 @@ class ClusterWatcher:
             problems["kafka"] = str(error)
         self._problems = problems
 
-    def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
-        """Repeats turns until `stopping` is set. Calls `when_replaced` after each turn in which a newer coordinator has
-        taken over."""
+    def watch(
+        self,
+        stopping: threading.Event,
+        when_replaced: Callable[[], None] = lambda: None,
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Repeats turns until `stopping` is set. Calls `progress` before each turn, and `when_replaced` after each turn
+        in which a newer coordinator has taken over."""
         while not stopping.wait(_TURN_S):
+            progress()
             self.turn()
             if self._store.replaced:
                 when_replaced()
