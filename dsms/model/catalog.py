@@ -90,7 +90,7 @@ class Catalog(msgspec.Struct, frozen=True):
                 f'a {kind_of(taken)} named "{taken.name}" already exists', hint="drop it first or choose another name"
             )
         objects = {**self.objects, added.name.lower(): added}
-        return msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + 1, objects=objects)
+        return self.with_objects(objects, new_ids=1)
 
     def without(self, names: Iterable[str]) -> Catalog:
         """The catalog without the objects of these names."""
@@ -103,9 +103,9 @@ class Catalog(msgspec.Struct, frozen=True):
         replacements = {replacement.name.lower(): replacement for replacement in changed}
         return self.with_objects({**self.objects, **replacements})
 
-    def with_objects(self, objects: dict[str, Object]) -> Catalog:
-        """The next version of the catalog, with these objects instead of its own."""
-        return msgspec.structs.replace(self, version=self.version + 1, objects=objects)
+    def with_objects(self, objects: dict[str, Object], *, new_ids: int = 0) -> Catalog:
+        """The next version of the catalog, with these objects instead of its own, which use so many new ids."""
+        return msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + new_ids, objects=objects)
 
     def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:
         """The same version of the catalog, in which these topics have to be deleted too."""

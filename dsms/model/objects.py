@@ -279,7 +279,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: The version of the catalog in which its fragments were last changed; 0: never.
     divided: Annotated[int, FieldRole("placement")] = 0
     #: Whether more fragments are assigned to it when it falls behind.
-    fragments_by_load: Annotated[bool, FieldRole("declared")] = False
+    fragments_by_load: Annotated[bool, FieldRole("declared", "carried", compared=True)] = False
     reads: Annotated[tuple[str, ...], FieldRole("placement")] = ()
     #: For view matching: digests by which other queries find this one as a candidate, and the queries from which this
     #: one is computed, as they were when it was created.

@@ -116,7 +116,7 @@ def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -
     """The catalog in which `queries` replace those of the same names; the first is new, the others are its readers."""
     names = {query.name.lower() for query in queries}
     kept = {name: item for name, item in catalog.objects.items() if name not in names}
-    after = Catalog(catalog.version + 1, catalog.ids, kept)
+    after = catalog.with_objects(kept)
     for query in queries:
         before = catalog.objects[query.name.lower()]
         assert isinstance(before, Query)
@@ -132,7 +132,8 @@ def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -
 
 def _with(query: Query, catalog: Catalog) -> Catalog:
     """The catalog with one more query, without a new version number."""
-    return Catalog(catalog.version, catalog.ids + 1, {**catalog.objects, query.name.lower(): query})
+    objects = {**catalog.objects, query.name.lower(): query}
+    return msgspec.structs.replace(catalog, ids=catalog.ids + 1, objects=objects)
 
 
 def _sources(query: PlannedQuery) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def _apply(statement: AggregateSyntax, catalog: Catalog, environment: Environmen
         if known is None
         else (_with_part(known, part, catalog))
     )
-    after = Catalog(catalog.version + 1, catalog.ids + 1, {**catalog.objects, name: made})
+    after = catalog.with_objects({**catalog.objects, name: made}, new_ids=1)
     text = text_of(after, name.removesuffix("()"), window=statement.window)
     assert text is not None
     typed = all(parameter.type is not None for parameter in statement.parameters)

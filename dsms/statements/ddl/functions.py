@@ -35,7 +35,7 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
         )
     definition = definition_of(statement)
     made = _made(known, FunctionVersion(catalog.ids + 1, statement.sql), key, catalog)
-    after = Catalog(catalog.version + 1, catalog.ids + 1, {**catalog.objects, key: made})
+    after = catalog.with_objects({**catalog.objects, key: made}, new_ids=1)
     notices = [f"package {definition.package.hash}", *_limits(definition)]
     if known is not None and (users := dependents(catalog, known)):
         kept = names_for_caller(users, environment)

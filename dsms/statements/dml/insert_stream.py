@@ -81,7 +81,7 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         notices=("a row replaces the row with its key", *_expected(created.notices)),
         name=name,
     )
-    return Catalog(after.version, after.ids + 1, objects), result
+    return msgspec.structs.replace(after, ids=after.ids + 1, objects=objects), result
 
 
 def _check_unread(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> None:

@@ -63,6 +63,26 @@ def test_the_duty_leaves_a_topic_to_the_drop_that_deletes_it(cluster: StatementC
     assert cluster.topics.deleted == ["dsms.q"]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE QUERY other AS SELECT k FROM R(S)",
+        "CREATE OR REPLACE VIEW base AS SELECT k, v FROM R(S) WHERE v > 7",
+        "CREATE TABLE d (k INT, PRIMARY KEY (k)); INSERT INTO d SELECT k FROM base",
+        "CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE PYTHON AS $$def f(x): return x$$",
+        "CREATE AGGREGATE a(x INT): INT { TABLE t(x INT); INITIALIZE: ITERATE: { INSERT INTO t VALUES (x); }"
+        " TERMINATE: { INSERT INTO RETURN SELECT x FROM t; } }",
+        "PAUSE QUERY base",
+        "DROP VIEW base",
+    ],
+)
+def test_no_statement_forgets_a_topic_that_is_to_be_deleted(cluster: StatementCluster, statement: str) -> None:
+    cluster.topics.away = True
+    cluster.execute("DROP QUERY q")
+    cluster.execute(statement)
+    assert "dsms.q" in cluster.store.catalog.dropped_topics
+
+
 def test_the_log_of_the_catalog_keeps_dropped_topics() -> None:
     dropped = DroppedTopic("dsms.q", "o7", "Eh3QE", linked=True)
     meta = decoded(b'{"version": 3, "ids": 7, "term": 1}', Meta)  # as earlier versions wrote it

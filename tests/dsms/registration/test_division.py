@@ -123,6 +123,15 @@ def test_the_fragments_of_a_query_change() -> None:
     assert again == catalog
 
 
+def test_replacement_keeps_or_adds_fragments_by_load() -> None:
+    catalog, _ = made(COUNTS, "FRAGMENTS = AUTO")
+    kept, _ = apply_all(f"CREATE OR REPLACE QUERY q AS {COUNTS} HAVING COUNT(*) > 1", catalog, environment())
+    assert kept.get("q").fragments_by_load
+    plain, _ = apply_all(f"CREATE OR REPLACE QUERY p AS {COUNTS}", catalog, environment())
+    added, results = apply_all(f"CREATE OR REPLACE QUERY p WITH (FRAGMENTS = AUTO) AS {COUNTS}", plain, environment())
+    assert added.get("p").fragments_by_load and "unchanged" not in results[0].message
+
+
 def test_fragments_by_load_begin_with_one() -> None:
     catalog, results = made(COUNTS, "FRAGMENTS = AUTO")
     query = catalog.get("q")
