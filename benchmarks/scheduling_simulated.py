@@ -20,7 +20,7 @@ from benchmarks.scheduling.inputs import Bursts, Input
 from benchmarks.scheduling.simulate import Outcome, Setup, simulate
 from dsms.measurements import progress_chart as progress
 from dsms.scheduling.policies import SteepestChain
-from dsms.scheduling.ready import Moment, Past, Ready
+from dsms.scheduling.ready import Moment, Past, ReadyQueue
 from dsms.scheduling.registry import parse_policy
 
 OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
@@ -45,7 +45,7 @@ BATCH_S = 0.01
 class ChainOfEach:
     """Serves the path that has received the least service, and within it the steepest chain."""
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """By the service of the path so far, then by the slope of the chain."""
         return sorted(SteepestChain().order(ready, past, moment), key=lambda queue: past.tag(queue.owner))
 

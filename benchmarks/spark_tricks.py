@@ -26,7 +26,7 @@ from benchmarks.progress import FrontierWatch
 from benchmarks.report import Peer, Result, write_report
 from benchmarks.usage import MB, memory_of, trees
 from dsms.spark.compat.trick import SWITCH
-from dsms.spark.compat.tricks import TRICKS
+from dsms.spark.compat.tricks import SHORTCUTS
 
 OUT = Path(__file__).parent / "out" / "spark_tricks.json"
 NONE_OFF, ALL_OFF = "", "1"
@@ -51,9 +51,9 @@ def main() -> None:
     """Measures all configurations in turns and writes the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_tricks", description=__doc__)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--only", choices=sorted(TRICKS), nargs="*", help="only these")
+    parser.add_argument("--only", choices=sorted(SHORTCUTS), nargs="*", help="only these")
     options = parser.parse_args()
-    names = [NONE_OFF, *(options.only or sorted(TRICKS)), ALL_OFF]
+    names = [NONE_OFF, *(options.only or sorted(SHORTCUTS)), ALL_OFF]
     runs: dict[str, list[Figures]] = {name: [] for name in names}
     for turn in range(options.turns):
         for name in names if turn % 2 == 0 else reversed(names):

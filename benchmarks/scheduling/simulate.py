@@ -12,7 +12,7 @@ from benchmarks.scheduling.inputs import Input
 from dsms.measurements.progress_chart import Path
 from dsms.scheduling.grants import NEARLY, Grant, grants
 from dsms.scheduling.policies import Policy
-from dsms.scheduling.ready import Moment, Past, Ready
+from dsms.scheduling.ready import Moment, Past, ReadyQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,9 @@ class _Simulation:
                 now = self._serve(grant, now)
         return Outcome(tuple(self._memory), tuple(self._latencies), tuple(self._served))
 
-    def _ready(self) -> list[Ready]:
+    def _ready(self) -> list[ReadyQueue]:
         return [
-            Ready(
+            ReadyQueue(
                 key,
                 self._setup.paths[key[0]],
                 key[1],

@@ -11,7 +11,7 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.redis.runs import frame_of_run
 from connectors.state.inspection import Found, FoundManifest
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 
 
 class RedisInspection:
@@ -59,7 +59,7 @@ class RedisInspection:
             return "it is not a run"
         try:
             frame_of_run(fields)
-        except Broken as error:
+        except Malformed as error:
             return str(error)
         return None
 

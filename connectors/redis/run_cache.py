@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from connectors.durable import flush_to_disk
 from operators.core.checked_file import seal
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import map_checked, map_frame
 
@@ -89,7 +89,7 @@ class RunCache:
             return frame
         except FileNotFoundError:
             return None
-        except Broken as error:
+        except Malformed as error:
             self._discard(name, str(error))
         except _UNREADABLE as error:
             self._discard(name, f"it cannot be read: {error}")

@@ -20,7 +20,7 @@ from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import StateMemory
 from connectors.state.run_memory import Part, RunLocations, leaving
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
 
@@ -43,17 +43,17 @@ def run_fields(blob: bytes) -> dict[str, bytes]:
 
 
 def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
-    """The run in the fields of a hash in Redis. Raises Broken if it is damaged. Older versions wrote no check sum:
+    """The run in the fields of a hash in Redis. Raises Malformed if it is damaged. Older versions wrote no check sum:
     Arrow validates their runs."""
     pieces = {name: piece for name, piece in fields.items() if name != CHECK.encode()}
     blob = b"".join(pieces[number] for number in (str(at).encode() for at in range(len(pieces))) if number in pieces)
     if len(blob) != sum(map(len, pieces.values())):
-        raise Broken("pieces are missing")
+        raise Malformed("pieces are missing")
     wanted = fields.get(CHECK.encode())
     if wanted is None:
         return untrusted_frame(blob)
     if wanted != str(crc32(blob)).encode():
-        raise Broken("the check sum differs")
+        raise Malformed("the check sum differs")
     return frame_from_ipc(blob)
 
 
@@ -102,7 +102,7 @@ class RedisRuns:
             )
         try:
             return frame_of_run(fields)
-        except Broken as error:
+        except Malformed as error:
             self._redis_damaged(name, str(error))
             raise ExternalError(
                 f'run "{key_}" is damaged in redis: {error}', hint="its state is rebuilt from kafka"

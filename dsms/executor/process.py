@@ -20,7 +20,7 @@ from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
 from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import warm_up
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -114,7 +114,7 @@ class ExecutorProcess:
         try:
             assigned = read_assignments(self._cluster.assignments())
             self._alarms.clear(self._cluster.place("assignments"))
-        except Broken as error:
+        except Malformed as error:
             self._alarms.raise_at(
                 self._cluster.place("assignments"), f"{error}; the last valid assignments stay in force"
             )
@@ -136,7 +136,7 @@ class ExecutorProcess:
         try:
             self._copy = body, read_catalog(body, self._settings.cluster)
             self._alarms.clear(place)
-        except Broken as error:
+        except Malformed as error:
             self._alarms.raise_at(place, f"{error}; the last valid copy stays in use")
         return self._copy[1]
 

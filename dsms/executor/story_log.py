@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from dsms.runtime.fragment.story import Entry, Story, without_unused_batch
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 
 #: An unchanged story is written again after this many seconds, so that it neither expires nor stays lost.
 _RENEW_S = 60.0
@@ -93,5 +93,5 @@ def _read(body: bytes | None) -> Story:
     try:
         story: Story = decoded(body, Story, "msgpack") if body else Story()
         return story
-    except Broken:
+    except Malformed:
         return Story()

@@ -19,7 +19,7 @@ from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.fragment.culprit import Search, smaller_batches
 from dsms.runtime.memory.worker_limit import limit_text
 from dsms.scheduling.tuning import Bounds
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -141,7 +141,7 @@ class WorkerDeaths:
             try:
                 found = decoded(body, Search) if body else Search()
                 self._search = msgspec.structs.replace(found, smaller=0)
-            except Broken:
+            except Malformed:
                 self._search = Search()  # the search starts again
         return self._search
 

@@ -10,7 +10,7 @@ import msgspec
 
 from connectors.alarms import Alarms
 from dsms.runtime.fragment.story import Entry, EntryKind, Story
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 
 #: Kinds of entries whose queries are their subject: without a query that the caller may read, such an entry is hidden.
 _ABOUT_QUERIES: frozenset[EntryKind] = frozenset(
@@ -35,7 +35,7 @@ def read_stories(bodies: Mapping[str, bytes], fragment: str, alarms: Alarms) -> 
         try:
             stories[executor] = decoded(body, Story, "msgpack")
             alarms.clear(place)
-        except Broken as error:
+        except Malformed as error:
             alarms.raise_at(place, str(error))
     return stories
 

@@ -11,7 +11,7 @@ import msgspec
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import Place
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError
 
@@ -104,7 +104,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return self.with_objects({**self.objects, **replacements})
 
     def with_objects(self, objects: dict[str, Object], *, new_ids: int = 0) -> Catalog:
-        """The next version of the catalog, with these objects instead of its own, which use so many new ids."""
+        """The next version of the catalog, with these objects instead of its own; `new_ids` ids were given to them."""
         return msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + new_ids, objects=objects)
 
     def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:
@@ -163,14 +163,14 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:
-    """The catalog of `cluster`, decoded from the body of a stored copy; None for an empty body. Raises Broken if the
+    """The catalog of `cluster`, decoded from the body of a stored copy; None for an empty body. Raises Malformed if the
     body cannot be decoded, belongs to another cluster, or has an object under another name than its own.
     """
     if not body:
         return None
     catalog: Catalog = decoded(body, Catalog)
     if catalog.cluster not in ("", cluster):
-        raise Broken(f'of cluster "{catalog.cluster[:100]}", not of "{cluster}"')
+        raise Malformed(f'of cluster "{catalog.cluster[:100]}", not of "{cluster}"')
     if any(item.name.lower() != name for name, item in catalog.objects.items()):
-        raise Broken("an object is listed under a name that is not its own")
+        raise Malformed("an object is listed under a name that is not its own")
     return catalog

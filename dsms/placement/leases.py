@@ -11,7 +11,7 @@ import msgspec
 from connectors.alarms import Alarm, Alarms
 from dsms.model.objects import JoinOrders
 from dsms.scheduling.tuning import Bounds
-from operators.core.decoding import Broken, Int64, Natural, decoded
+from operators.core.decoding import Int64, Malformed, Natural, decoded
 
 #: States of an executor: it cannot run fragments yet; it has no fragments; it runs its fragments; it tries to run them.
 STARTING: Final = "starting"
@@ -221,7 +221,7 @@ def _rebalanced(
 
 
 def read_assignments(body: bytes | None) -> dict[str, Assignment]:
-    """The assignments in a document; {} without a document. Raises Broken if the document is invalid."""
+    """The assignments in a document; {} without a document. Raises Malformed if the document is invalid."""
     assigned: dict[str, Assignment] = decoded(body, dict[str, Assignment]) if body else {}
     return assigned
 
@@ -234,6 +234,6 @@ def read_statuses(bodies: Mapping[str, bytes], alarms: Alarms) -> dict[str, Exec
         try:
             statuses[name] = decoded(body, ExecutorStatus)
             alarms.clear(place)
-        except Broken as error:
+        except Malformed as error:
             alarms.raise_at(place, str(error))
     return statuses

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from dsms.placement.leases import ExecutorStatus, QueryStatus
-from dsms.planner.physical.parts.links import Share, is_link, query_of, share_of
+from dsms.planner.physical.parts.links import Shard, is_link, query_of, share_of
 
 
 def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
     """The statuses, in which each whole query replaces its parts: under the query's own id, at the executor of its
-    first shard (`Share`). A query has no status if one of its shards does not run.
+    first shard (`Shard`). A query has no status if one of its shards does not run.
     """
     parts: dict[str, dict[str, QueryStatus]] = {}
-    homes: dict[str, dict[Share, str]] = {}
+    homes: dict[str, dict[Shard, str]] = {}
     for executor, status in statuses.items():
         for id, lane in status.lanes.items():
             if (query := query_of(id)) != id:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dsms.scheduling.policies import Policy
-from dsms.scheduling.ready import Moment, Past, Ready
+from dsms.scheduling.ready import Moment, Past, ReadyQueue
 from operators.core.errors import InternalError
 
 #: The relative difference below which sizes and times are considered equal: costs are measured, and sums are rounded.
@@ -17,7 +17,7 @@ NEARLY = 1e-9
 class Grant:
     """An amount to serve from the head of a queue."""
 
-    ready: Ready
+    ready: ReadyQueue
     size: float
 
     @property
@@ -26,7 +26,7 @@ class Grant:
         return self.size * self.ready.cost
 
 
-def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -> tuple[tuple[Grant, ...], Past]:
+def grants(policy: Policy, past: Past, ready: Sequence[ReadyQueue], moment: Moment) -> tuple[tuple[Grant, ...], Past]:
     """The next grants in order, and the past after them if each takes as long as expected. Callers that measure the
     durations use `Past.after` instead.
 
@@ -36,7 +36,7 @@ def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -
 
     >>> from dsms.scheduling.policies import Fifo
     >>> from dsms.measurements.progress_chart import Operator
-    >>> ready = [Ready(("a",), (Operator(1, 1),), 0, 2, 1), Ready(("b",), (Operator(1, 1),), 0, 4, 0)]
+    >>> ready = [ReadyQueue(("a",), (Operator(1, 1),), 0, 2, 1), ReadyQueue(("b",), (Operator(1, 1),), 0, 4, 0)]
     >>> granted, past = grants(Fifo(), Past(), ready, Moment(2, 5))
     >>> [(grant.ready.key, grant.size) for grant in granted], past.last
     ([(('b',), 4), (('a',), 1.0)], ('a',))
@@ -54,7 +54,7 @@ def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -
     return tuple(granted), past
 
 
-def _within(queue: Ready, left_s: float) -> Grant:
+def _within(queue: ReadyQueue, left_s: float) -> Grant:
     if queue.size * queue.cost <= left_s * (1 + NEARLY):
         return Grant(queue, queue.size)
     return Grant(queue, left_s / queue.cost)

@@ -10,13 +10,13 @@ from itertools import accumulate
 from typing import Protocol
 
 from dsms.measurements.progress_chart import chain_slopes, step_slopes
-from dsms.scheduling.ready import Key, Moment, Past, Ready
+from dsms.scheduling.ready import Key, Moment, Past, ReadyQueue
 
 
 class Policy(Protocol):
     """A scheduling policy, as an immutable value. `parse_policy` is the inverse of `str`."""
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """All ready queues, in the order in which to serve them."""
 
 
@@ -25,12 +25,12 @@ class RoundRobin:
     """Serves the queues in turn, in the order of their keys, starting after the last one that was served.
 
     >>> from dsms.measurements.progress_chart import Operator
-    >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
+    >>> ready = [ReadyQueue((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
     >>> [queue.key for queue in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
     [('c',), ('a',), ('b',)]
     """
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """The queues by key, starting after the last one served and continuing with the first key."""
         last = past.last
         return sorted(ready, key=lambda queue: (last is not None and queue.key <= last, queue.key))
@@ -45,12 +45,12 @@ class Fifo:
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path = (Operator(1, 1), Operator(1, 1))
-    >>> ready = [Ready(("new",), path, 0, 1, 5), Ready(("old",), path, 1, 1, 3)]
+    >>> ready = [ReadyQueue(("new",), path, 0, 1, 5), ReadyQueue(("old",), path, 1, 1, 3)]
     >>> [queue.key for queue in Fifo().order(ready, Past(), Moment(6, 1))]
     [('old',), ('new',)]
     """
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """By age."""
         return sorted(ready, key=by_age)
 
@@ -64,12 +64,12 @@ class Greedy:
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
-    >>> ready = [Ready((at,), path, at, 1, 0) for at in range(3)]
+    >>> ready = [ReadyQueue((at,), path, at, 1, 0) for at in range(3)]
     >>> [queue.operator for queue in Greedy().order(ready, Past(), Moment(0, 1))]
     [2, 1, 0]
     """
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """By the slope of each step of the progress chart."""
         return sorted(ready, key=lambda queue: (step_slopes(queue.path)[queue.operator], *by_age(queue)))
 
@@ -95,7 +95,7 @@ class SteepestChain:
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
-    >>> ready = [Ready(("a",), path, 0, 1, 3), Ready(("b",), (Operator(4, 1),), 0, 1, 0)]
+    >>> ready = [ReadyQueue(("a",), path, 0, 1, 3), ReadyQueue(("b",), (Operator(4, 1),), 0, 1, 0)]
     >>> [queue.key for queue in SteepestChain().order(ready, Past(), Moment(3, 1))]
     [('a',), ('b',)]
     >>> [queue.key for queue in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
@@ -104,7 +104,7 @@ class SteepestChain:
 
     latency_s: float | None = None
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """Urgent queues by age, the others by the slope of their chains."""
         aged = sorted(ready, key=by_age)
         urgent = 0 if self.latency_s is None else _urgent(aged, moment, self.latency_s)
@@ -122,15 +122,15 @@ class WeightedFair:
 
     >>> from dsms.measurements.progress_chart import Operator
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
-    >>> ready = [Ready((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
+    >>> ready = [ReadyQueue((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
     >>> past = Past().after(ready[0], 1).after(ready[1], 2)
     >>> [queue.key for queue in WeightedFair().order(ready, past, Moment(3, 1))]
     [('b',), ('a',)]
     """
 
-    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+    def order(self, ready: Sequence[ReadyQueue], past: Past, moment: Moment) -> list[ReadyQueue]:
         """By tag and age; each next queue is chosen as if those before it had been served."""
-        waiting: dict[str, deque[Ready]] = defaultdict(deque)
+        waiting: dict[str, deque[ReadyQueue]] = defaultdict(deque)
         for queue in sorted(ready, key=by_age):
             waiting[queue.owner].append(queue)
         tags = [(past.tag(owner), owner) for owner in waiting]
@@ -141,12 +141,12 @@ class WeightedFair:
         return "weighted_fair"
 
 
-def by_age(queue: Ready) -> tuple[float, int, Key]:
+def by_age(queue: ReadyQueue) -> tuple[float, int, Key]:
     """A sort key: the oldest queue first; at equal age, the one nearest to the end of its path."""
     return queue.oldest_s, -queue.operator, queue.key
 
 
-def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
+def _urgent(aged: Sequence[ReadyQueue], moment: Moment, latency_s: float) -> int:
     """The number of queues, by age, that must be served first to keep the bound on latency."""
     begin_s = moment.now_s + moment.budget_s
     ends = accumulate((queue.work_s for queue in aged), initial=begin_s)
@@ -155,7 +155,7 @@ def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
     return late[-1] + 1 if late else 0
 
 
-def _next(tags: list[tuple[float, str]], waiting: dict[str, deque[Ready]]) -> Ready:
+def _next(tags: list[tuple[float, str]], waiting: dict[str, deque[ReadyQueue]]) -> ReadyQueue:
     tag, owner = heapq.heappop(tags)
     queue = waiting[owner].popleft()
     if waiting[owner]:

@@ -14,7 +14,7 @@ Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyQueue:
     """A queue with input that waits before an operator of a path.
 
     `oldest_s` is the arrival time of the input from which its head was computed. `owner` is the query, or the queries
@@ -64,7 +64,7 @@ class Past:
     the tag of the owner that was served last, so idle time gives no advantage. Therefore only greater tags are stored.
 
     >>> from dsms.measurements.progress_chart import Operator
-    >>> line = Ready(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)
+    >>> line = ReadyQueue(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)
     >>> Past().after(line, 3).tag("a"), Past().after(line, 3).tag("b")
     (1.5, 0.0)
     """
@@ -78,7 +78,7 @@ class Past:
         """The tag of an owner."""
         return max(self.ahead.get(owner, self.least), self.least)
 
-    def after(self, ready: Ready, seconds: float) -> Past:
+    def after(self, ready: ReadyQueue, seconds: float) -> Past:
         """The past after a queue was served for some seconds."""
         begun = self.tag(ready.owner)
         ahead = {**self.ahead, ready.owner: begun + seconds / ready.weight}

@@ -11,7 +11,7 @@ import msgspec
 
 from dsms.model.sizes import read_bytes
 from dsms.scheduling.registry import parse_policy
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.errors import UserError
 
 _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
@@ -115,5 +115,5 @@ def read_tuning(body: bytes | None) -> Tuning:
     try:
         tuning: Tuning = decoded(body, Tuning) if body else Tuning()
         return tuning
-    except Broken:
+    except Malformed:
         return Tuning()

@@ -51,7 +51,7 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
     os.environ["PYSPARK_PYTHON"] = sys.executable
     for name, value in _WORKERS.items():
         os.environ.setdefault(name, value)
-    if "SPARK_HOME" not in os.environ and on_one_machine(master) and spark_home.TRICK.on(os.environ):
+    if "SPARK_HOME" not in os.environ and on_one_machine(master) and spark_home.SHORTCUT.on(os.environ):
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
     if unseen(pyspark.__version__):
         log.warning(
@@ -84,7 +84,7 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
     limit = {name: os.environ[name] for name in (worker_limit.VARIABLE,) if name in os.environ}
     settings |= {f"spark.executorEnv.{name}": value for name, value in (_WORKERS | limit).items()}
     settings |= scratch_checkpoints.settings(os.environ)
-    if worker_daemon.TRICK.on(os.environ):
+    if worker_daemon.SHORTCUT.on(os.environ):
         settings["spark.python.daemon.module"] = worker_daemon.MODULE
     spark_without_pandas(os.environ)
     builder = SparkSession.builder.master(master).appName("dsms")

@@ -187,7 +187,7 @@ def test_without_redis_a_call_with_a_key_is_not_begun(
         assert [response.status_code for response in done] == [200, 200] and done[0].content == done[1].content
 
 
-def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: Client, source: str) -> None:
+def test_a_drop_ends_following_and_the_recreated_name_is_another_result(client: Client, source: str) -> None:
     name = f"{source}hot"
     token = client.publish(source, rows(50), key=["room"], advance=51)
     client.wait(name, token, START_S)

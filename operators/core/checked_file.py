@@ -13,7 +13,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 
 #: The number of bytes that share one checksum. A message about a damaged file names the block.
 BLOCK = 1 << 20
@@ -29,7 +29,7 @@ def sealed(content: bytes) -> bytes:
     b'state'
     >>> content_of(b"S" + sealed(b"state")[1:])
     Traceback (most recent call last):
-    operators.core.decoding.Broken: bytes 0 to 5 are damaged: the checksum differs
+    operators.core.decoding.Malformed: bytes 0 to 5 are damaged: the checksum differs
     """
     return content + _sums(memoryview(content))
 
@@ -89,15 +89,15 @@ def is_sealed(data: bytes | memoryview) -> bool:
 
 
 def content_of(data: bytes | memoryview, *, verify: bool = True) -> memoryview:
-    """The content of a checked file, without a copy. Raises Broken if the file was damaged. Without `verify`, only the
-    checksums themselves are checked, not the content."""
+    """The content of a checked file, without a copy. Raises Malformed if the file was damaged. Without `verify`, only
+    the checksums themselves are checked, not the content."""
     view = memoryview(data)
     if not is_sealed(view) or len(view) < _END.size:
-        raise Broken("its end, with the checksums, is damaged")
+        raise Malformed("its end, with the checksums, is damaged")
     size, check, _ = _END.unpack(view[-_END.size :])
     sums = view[size : -_END.size]
     if size > len(view) or len(sums) != 4 * _blocks(size) or crc32(sums, size & 0xFFFFFFFF) != check:
-        raise Broken("its checksums are damaged")
+        raise Malformed("its checksums are damaged")
     content = view[:size]
     if verify:
         _verify(content, sums)
@@ -109,7 +109,7 @@ def _verify(content: memoryview, sums: memoryview) -> None:
         start = block * BLOCK
         part = content[start : start + BLOCK]
         if crc32(part) != wanted:
-            raise Broken(f"bytes {start} to {start + len(part)} are damaged: the checksum differs")
+            raise Malformed(f"bytes {start} to {start + len(part)} are damaged: the checksum differs")
 
 
 def _blocks(size: int) -> int:

@@ -1,4 +1,4 @@
-"""Decoding of untrusted documents: any bytes give either a value or `Broken`, never another error."""
+"""Decoding of untrusted documents: any bytes give either a value or `Malformed`, never another error."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _DECODERS: dict[str, Callable[..., Any]] = {"json": msgspec.json.decode, "msgpac
 _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, ValueError)
 
 
-class Broken(Exception):
+class Malformed(Exception):
     """The data is not in the expected form; the message says why."""
 
 
 def decoded(body: bytes, kind: Any, form: Literal["json", "msgpack"] = "json") -> Any:
-    """The value of type `kind` in a document. Raises Broken if the document is not such a value.
+    """The value of type `kind` in a document. Raises Malformed if the document is not such a value.
 
     >>> decoded(b"[1, 2]", tuple[int, int])
     (1, 2)
     >>> decoded(b"[" * 100_000, list)
     Traceback (most recent call last):
     ...
-    operators.core.decoding.Broken: nested too deeply
+    operators.core.decoding.Malformed: nested too deeply
     """
     try:
         return _DECODERS[form](body, type=kind)
     except RecursionError as error:
-        raise Broken("nested too deeply") from error
+        raise Malformed("nested too deeply") from error
     except _FAILURES as error:
-        raise Broken(_reason(error, body)) from error
+        raise Malformed(_reason(error, body)) from error
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text. Raises Broken if they are not UTF-8.
+    """Bytes as text. Raises Malformed if they are not UTF-8.
 
     >>> text_of(b"a/7")
     'a/7'
@@ -49,17 +49,17 @@ def text_of(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Broken("not UTF-8") from error
+        raise Malformed("not UTF-8") from error
 
 
 def natural_of(text: str) -> int:
-    """A partition number or an offset from its text. Raises Broken if it is not a number of up to 18 digits.
+    """A partition number or an offset from its text. Raises Malformed if it is not a number of up to 18 digits.
 
     >>> natural_of("12")
     12
     """
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Broken(f"not a number: {text[:40]!r}")
+        raise Malformed(f"not a number: {text[:40]!r}")
     return int(text)
 
 

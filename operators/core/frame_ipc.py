@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.checked_file import content_of
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 
 Compression = Literal["lz4"]
 
@@ -64,24 +64,24 @@ def frame_from_ipc(blob: bytes) -> pl.DataFrame:
 
 
 def untrusted_frame(blob: bytes) -> pl.DataFrame:
-    """The frame in untrusted bytes. Raises Broken if they are not a valid stream. Arrow checks all of the bytes first,
-    which takes about as long as reading them; Polars alone might panic."""
+    """The frame in untrusted bytes. Raises Malformed if they are not a valid stream. Arrow checks all of the bytes
+    first, which takes about as long as reading them; Polars alone might panic."""
     try:
         table = pa.ipc.open_stream(blob).read_all()
         table.validate(full=True)
     except pa.ArrowNotImplementedError:  # integers of 128 bits, or bytes that look like an unknown type
         return frame_or_broken(blob)
     except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
-        raise Broken(f"not a valid Arrow IPC stream: {error}") from error
+        raise Malformed(f"not a valid Arrow IPC stream: {error}") from error
     return frame_or_broken(blob)
 
 
 def frame_or_broken(blob: bytes) -> pl.DataFrame:
-    """The frame in bytes that only our own writers can have written. Raises Broken if they are not a valid stream."""
+    """The frame in bytes that only our own writers can have written. Raises Malformed if they are no valid stream."""
     try:
         return frame_from_ipc(blob)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
-        raise Broken(f"not a valid Arrow IPC stream: {error}") from error
+        raise Malformed(f"not a valid Arrow IPC stream: {error}") from error
 
 
 def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:
@@ -91,8 +91,8 @@ def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:
 
 
 def map_checked(path: Path, *, stream: bool, verify: bool = True) -> pl.DataFrame:
-    """The frame in a checked file, mapped as by `map_frame`. Raises Broken if the file was damaged. Without `verify`,
-    which is for files that this process has checked before, the content is not compared with its checksums."""
+    """The frame in a checked file, mapped as by `map_frame`. Raises Malformed if the file was damaged. Without
+    `verify`, for files that this process has checked before, the content is not compared with its checksums."""
     with pa.memory_map(str(path)) as mapped:
         data = mapped.read_buffer()
         return _mapped(data.slice(0, len(content_of(memoryview(data), verify=verify))), stream)

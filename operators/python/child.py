@@ -98,7 +98,7 @@ def call_on_batch(function: Callable[..., Any], arguments: pa.RecordBatch, resul
     return values if values.type == result else values.cast(result)
 
 
-class Folding:
+class AggregateRunner:
     """Runs the events of an aggregate, group after group; the state of a group is an instance of a class of the user.
     An event is what happens to a group with one row; its actions are the bits RESTART, LEAVE, COME and END.
 
@@ -277,6 +277,6 @@ def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> 
     conversation.send(b"\0" + json.dumps(missing).encode())
     result = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["result"]))).field(0).type
     if about["aggregate"]:
-        _answers(Folding(function, result), conversation)
+        _answers(AggregateRunner(function, result), conversation)
     else:
         _answers(lambda arguments: call_on_batch(function, arguments, result), conversation)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from operators.core.errors import UserError
-from operators.python.child import Folding
+from operators.python.child import AggregateRunner
 from operators.python.definition import PythonClass
 from operators.python.registered import registered
 from operators.python.sandbox import FunctionFailed, sandbox_of
@@ -71,7 +71,7 @@ def _packed(array: pa.Array[Any]) -> pa.Array[Any]:
 def _called(made: PythonClass, batch: pa.RecordBatch) -> pa.Array[Any]:
     if not made.package.registered:
         return sandbox_of(made).call(batch)
-    folding = Folding(registered(made.package.hash), made.result)
+    folding = AggregateRunner(registered(made.package.hash), made.result)
     try:
         return folding(batch)
     except Exception as error:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.alarms import MOST_ALARMS, Alarm, Alarms
-from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
+from operators.core.decoding import Int64, Malformed, Natural, decoded, natural_of, text_of
 from operators.core.frame_ipc import frame_to_ipc, untrusted_frame
 
 
@@ -46,7 +46,7 @@ def test_places_beyond_the_most_are_only_counted() -> None:
 def test_any_bytes_give_a_value_or_broken(form: Any, body: bytes, kind: Any) -> None:
     try:
         decoded(body, kind, form)
-    except Broken as error:
+    except Malformed as error:
         assert str(error)
 
 
@@ -55,13 +55,13 @@ def test_any_bytes_give_a_value_or_broken(form: Any, body: bytes, kind: Any) -> 
 def test_bombs_are_broken_or_decoded(form: Any, body: bytes) -> None:
     try:
         decoded(body, Any, form)
-    except Broken as error:
+    except Malformed as error:
         assert len(str(error)) < 200
 
 
 @pytest.mark.parametrize("text", [b"[9223372036854775808, 0]", b"[-1, 0]", b"[0, -9223372036854775809]", b"[1, 1e400]"])
 def test_numbers_beyond_64_bits_are_broken(text: bytes) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(Malformed):
         decoded(text, tuple[Natural, Int64])
 
 
@@ -69,7 +69,7 @@ def test_numbers_beyond_64_bits_are_broken(text: bytes) -> None:
 def test_any_text_gives_a_number_or_broken(text: str) -> None:
     try:
         assert str(natural_of(text)) == (text.lstrip("0") or "0")
-    except Broken:
+    except Malformed:
         assert not text.isdecimal() or not text.isascii() or len(text) > 18
 
 
@@ -77,7 +77,7 @@ def test_any_text_gives_a_number_or_broken(text: str) -> None:
 def test_any_bytes_give_text_or_broken(data: bytes) -> None:
     try:
         assert text_of(data).encode() == data
-    except Broken:
+    except Malformed:
         assert data.decode(errors="ignore").encode() != data
 
 
@@ -95,7 +95,7 @@ def test_any_bytes_give_a_frame_or_broken(data: st.DataObject) -> None:
             changed[at] = byte
     try:
         assert isinstance(untrusted_frame(bytes(changed)), pl.DataFrame)
-    except Broken as error:
+    except Malformed as error:
         assert str(error)
 
 

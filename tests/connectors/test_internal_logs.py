@@ -1,4 +1,4 @@
-"""Internal topics: any bytes give an entry or `Broken`, and the writer of a record decides whether it is valid."""
+"""Internal topics: any bytes give an entry or `Malformed`, and the writer of a record decides whether it is valid."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from dsms.runtime.epoch.progress_log import (
 from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduling.tuning import read_tuning
 from operators.core.clock import Heartbeat
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 
 #: JSON values of any shape.
 JSON = st.recursive(
@@ -90,7 +90,7 @@ def test_any_record_gives_an_entry_or_broken(
         said = decode(Entry(key, value, 0, 0))
         if decode is read_heartbeat:
             Heartbeats().take(said)  # type: ignore[arg-type]
-    except Broken as error:
+    except Malformed as error:
         assert str(error)
 
 
@@ -98,7 +98,7 @@ def test_any_record_gives_an_entry_or_broken(
 @pytest.mark.parametrize("value", [None, b"{}", b"[1, 2]"])
 def test_a_record_without_a_key_is_broken(decode: Callable[[Entry], object], value: bytes | None) -> None:
     """`Entry.key` is then empty, and no decoder accepts an empty name."""
-    with pytest.raises(Broken, match="key|deleted"):
+    with pytest.raises(Malformed, match="key|deleted"):
         decode(Entry(b"", value, 0, 0))
 
 
@@ -110,7 +110,7 @@ def test_any_document_gives_a_value_or_broken(body: bytes | None) -> None:
     for read in readers:
         try:
             read(body or b"")
-        except Broken as error:
+        except Malformed as error:
             assert str(error)
     alarms = Alarms()
     assert len(read_statuses({"e": body or b""}, alarms)) + len(alarms.all()) == 1
@@ -120,7 +120,7 @@ def test_any_document_gives_a_value_or_broken(body: bytes | None) -> None:
 def test_any_event_that_is_read_can_be_applied(body: bytes) -> None:
     try:
         event = read_event(body)
-    except Broken:
+    except Malformed:
         return
     assert RegistryState().applied(event) is not None
 
@@ -129,15 +129,15 @@ def test_any_event_that_is_read_can_be_applied(body: bytes) -> None:
 def test_any_fields_give_a_run_or_broken(fields: dict[bytes, bytes]) -> None:
     try:
         frame_of_run(fields)
-    except Broken as error:
+    except Malformed as error:
         assert str(error)
 
 
 def test_a_run_whose_bytes_have_changed_is_broken() -> None:
     fields = {name.encode(): value for name, value in run_fields(b"abc").items()}
-    with pytest.raises(Broken, match="the check sum differs"):
+    with pytest.raises(Malformed, match="the check sum differs"):
         frame_of_run(fields | {b"0": b"abd"})
-    with pytest.raises(Broken, match="pieces are missing"):
+    with pytest.raises(Malformed, match="pieces are missing"):
         frame_of_run({b"1": b"abc"})
 
 
@@ -162,7 +162,7 @@ def test_any_record_gives_a_change_or_is_refused(messages: list[Any], keyed: boo
 def test_any_record_gives_a_dead_letter_or_broken(message: Any) -> None:
     try:
         assert dead_letter_of(message).offset >= 0
-    except Broken as error:
+    except Malformed as error:
         assert str(error)
 
 
@@ -229,7 +229,7 @@ def test_keys_whose_last_record_counts_are_sound() -> None:
 @pytest.mark.parametrize("decode", DECODERS)
 def test_older_versions_end_at_the_cut_over_record(decode: Callable[[Entry], object]) -> None:
     """A version that does not know the cut-over record ends when it reads it, because no decoder accepts its key."""
-    with pytest.raises(Broken):
+    with pytest.raises(Malformed):
         decode(Entry(CUT_OVER_KEY, b'{"type": "a later version"}', 0, 0))
 
 

@@ -16,7 +16,7 @@ from connectors.kafka.client.names import ERROR_HEADER, REPLAYED_HEADER, SOURCE_
 from connectors.kafka.client.topics import earliest, latest, partitions_of
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from connectors.kafka.records.range_reader import read_whole
-from operators.core.decoding import Broken, natural_of
+from operators.core.decoding import Malformed, natural_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[D
                 replayed.add(mark)
             else:
                 letters.append(dead_letter_of(message))
-        except Broken as error:
+        except Malformed as error:
             alarms.raise_at(topic, str(error), message.partition(), message.offset())
     return letters, replayed
 
@@ -115,10 +115,10 @@ class DeadLetterLog:
 
 
 def dead_letter_of(message: Message) -> DeadLetter:
-    """The dead letter in a record. Raises Broken if the record is not one."""
+    """The dead letter in a record. Raises Malformed if the record is not one."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
     if ERROR_HEADER not in headers:
-        raise Broken("not a dead letter: it has no reason")
+        raise Malformed("not a dead letter: it has no reason")
     return DeadLetter(
         headers.get("dsms-topic", ""),
         natural_of(headers.get("dsms-partition", "")),
@@ -131,7 +131,7 @@ def dead_letter_of(message: Message) -> DeadLetter:
 
 
 def replay_mark_of(message: Message) -> ReplayMark | None:
-    """The mark of a replayed record; None for other records. Raises Broken if the mark is invalid."""
+    """The mark of a replayed record; None for other records. Raises Malformed if the mark is invalid."""
     source = next((value for name, value in message.headers() or [] if name == REPLAYED_HEADER), None)
     if source is None:
         return None

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from connectors.kafka.logs.internal_log import Entry
 from operators.core.clock import Heartbeat
-from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
+from operators.core.decoding import Int64, Malformed, Natural, decoded, natural_of, text_of
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]
@@ -64,7 +64,7 @@ class Proposal(HeartbeatRecord):
 
 
 def read_heartbeat(entry: Entry) -> HeartbeatRecord:
-    """The content of a record. Raises Broken if it is invalid.
+    """The content of a record. Raises Malformed if it is invalid.
 
     >>> read_heartbeat(Entry(b"o1/0", b"[7,900]", 0, 0))
     LoggedHeartbeat(partition=('o1', 0), beat=Heartbeat(offset=7, time=900), writer=None)
@@ -75,12 +75,12 @@ def read_heartbeat(entry: Entry) -> HeartbeatRecord:
     if kind == READS:
         fragment, slash, source = rest.partition("/")
         if not (fragment and slash and source):
-            raise Broken("the key is not reads/FRAGMENT/SOURCE")
+            raise Malformed("the key is not reads/FRAGMENT/SOURCE")
         return ReadsSource(fragment, source)
     if kind == ASK:
         fragment, slash, rest = rest.partition("/")
         if not (fragment and slash):
-            raise Broken("the key is not ask/FRAGMENT/SOURCE/PARTITION")
+            raise Malformed("the key is not ask/FRAGMENT/SOURCE/PARTITION")
         content = decoded(entry.value or b"", bool | tuple[Natural, Int64])
         return Proposal(
             fragment, _source_partition(rest), content if isinstance(content, bool) else Heartbeat(*content)
@@ -95,7 +95,7 @@ def read_heartbeat(entry: Entry) -> HeartbeatRecord:
 def _source_partition(key: str) -> SourcePartition:
     source, slash, partition = key.rpartition("/")
     if not (source and slash):
-        raise Broken("the key is not SOURCE/PARTITION")
+        raise Malformed("the key is not SOURCE/PARTITION")
     return source, natural_of(partition)
 
 

@@ -26,7 +26,7 @@ from connectors.kafka.logs.result_ends import last_instant
 from connectors.kafka.records.column_writer import TransactionalWriter
 from connectors.kafka.records.pieces import committed_ranges, decided_ranges, pieces
 from connectors.kafka.records.record_columns import Headers, Records
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
 #: The key of the record after which every record has the header. It is invalid in every internal topic (an object
@@ -117,7 +117,7 @@ class InternalLog:
         self, decode: Callable[[Entry], _T | None], *, decided: bool = False, findings: Findings | None = None
     ) -> Iterator[_T]:
         """The decoded committed records, in the order of each partition; empty if the topic does not exist. `decode`
-        returns None for a record without content, and raises Broken for an invalid one.
+        returns None for a record without content, and raises Malformed for an invalid one.
 
         If `decided`, waits until the transactions that are open now have ended, as `decided_ranges` does. Readers see a
         commit a little later than its writer.
@@ -177,7 +177,7 @@ class InternalLog:
         key = message.key() or b""
         try:
             if (reason := why_foreign(message, self.cluster, findings.cut_over)) is not None:
-                raise Broken(reason)
+                raise Malformed(reason)
             if key == CUT_OVER_KEY:
                 if writer_of(message.headers()) is not None:
                     findings.cut_over.add(message.partition())
@@ -186,7 +186,7 @@ class InternalLog:
                 findings.left_out.discard(key)
                 return None
             value = decode(_entry(message))
-        except Broken as error:
+        except Malformed as error:
             self.alarms.raise_at(self.topic, str(error), message.partition(), message.offset())
             findings.left_out.add(key)
             return None

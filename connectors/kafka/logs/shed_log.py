@@ -14,7 +14,7 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import SHED, transactional_id
 from connectors.kafka.logs.internal_log import Entry, InternalLog
 from connectors.kafka.records.column_writer import transactional_writer
-from operators.core.decoding import Broken, decoded, natural_of, text_of
+from operators.core.decoding import Malformed, decoded, natural_of, text_of
 from operators.streams.settings import Decision, Setting
 
 #: A source (by id) and a partition of its topic.
@@ -60,7 +60,7 @@ def logged_decisions(
 
 
 def read_decision(entry: Entry) -> tuple[str, SourcePartition, Decision]:
-    """The query, source partition and decision in a record. Older versions wrote no instants. Raises Broken if the
+    """The query, source partition and decision in a record. Older versions wrote no instants. Raises Malformed if the
     record is invalid.
 
     >>> read_decision(Entry(b"o4/o1/0", b"[7,0.5,900,901]", 0, 0))
@@ -68,6 +68,6 @@ def read_decision(entry: Entry) -> tuple[str, SourcePartition, Decision]:
     """
     parts = text_of(entry.key).split("/")
     if len(parts) != 3 or not all(parts):
-        raise Broken("the key is not QUERY/SOURCE/PARTITION")
+        raise Malformed("the key is not QUERY/SOURCE/PARTITION")
     query, source, partition = parts
     return query, (source, natural_of(partition)), decoded(entry.value or b"", Decision)

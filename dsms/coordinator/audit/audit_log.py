@@ -23,7 +23,7 @@ from connectors.kafka.logs.internal_log import Entry, InternalLog
 from connectors.kafka.logs.log_appender import LogAppender
 from dsms.model.audit_entry import AuditEntry, Event
 from dsms.model.principal import Caller
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.errors import DsmsError, ExternalError
 from operators.core.masking import masked
 
@@ -142,7 +142,7 @@ def _short(text: str) -> str:
 
 def _decoded(entry: Entry) -> AuditEntry:
     if entry.value is None:
-        raise Broken("empty")
+        raise Malformed("empty")
     audit_entry = decoded(entry.value, AuditEntry)
     assert isinstance(audit_entry, AuditEntry)
     return audit_entry

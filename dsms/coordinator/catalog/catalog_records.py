@@ -12,7 +12,7 @@ from dsms.coordinator.registry.state import Event, read_event
 from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Object
-from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of
+from operators.core.decoding import Malformed, Natural, decoded, natural_of, text_of
 
 META = b"catalog"
 OBJECT, _REGISTRY = b"object/", b"registry/"
@@ -51,7 +51,7 @@ def object_name(key: bytes) -> str | None:
 
 
 def read_part(entry: Entry) -> tuple[bytes, Part | None, bytes | None]:
-    """The key of a record, its content (None: the object was dropped), and its value. Raises Broken if it is invalid.
+    """The key of a record, its content (None: the object was dropped), and its value. Raises Malformed if invalid.
 
     >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
     Meta(version=3, ids=2, term=1, dropped_topics=())
@@ -63,21 +63,21 @@ def _part(key: bytes, value: bytes | None) -> Part | None:
     if key.startswith(OBJECT):
         return None if value is None else _object(text_of(key.removeprefix(OBJECT)), value)
     if value is None:
-        raise Broken("deleted, but only objects can be deleted")
+        raise Malformed("deleted, but only objects can be deleted")
     if key == META:
         meta: Meta = decoded(value, Meta)
         return meta
     if key.startswith(_REGISTRY):
         return natural_of(text_of(key.removeprefix(_REGISTRY))), read_event(value)
-    raise Broken("the key belongs to no part of the catalog")
+    raise Malformed("the key belongs to no part of the catalog")
 
 
 def _object(name: str, value: bytes) -> Object:
     item: Object = decoded(value, Object)
     if item.name.lower() != name:
-        raise Broken("the key is not the name of the object")
+        raise Malformed("the key is not the name of the object")
     if not _ID.fullmatch(item.id):
-        raise Broken("the id of the object is not a letter and a number")
+        raise Malformed("the id of the object is not a letter and a number")
     return item
 
 
@@ -87,7 +87,7 @@ def in_order(objects: Iterable[Object]) -> dict[str, Object]:
 
 
 def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
-    """The objects in the entries of the log, by name, in the order of their creation. Raises Broken if an entry is
+    """The objects in the entries of the log, by name, in the order of their creation. Raises Malformed if an entry is
     invalid."""
     parts = (_part(key, body) for key, body in entries.items() if key.startswith(OBJECT))
     return in_order(part for part in parts if isinstance(part, Object))
@@ -106,7 +106,7 @@ def meta_of(catalog: Catalog, term: int) -> Meta:
 
 def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
     """The entry under `META` of a new log that begins with the entries of another log. The new log deletes no topics of
-    the other one. Raises Broken if the other log's
+    the other one. Raises Malformed if the other log's
     entry is invalid or missing."""
     last = _part(META, entries.get(META))
     assert isinstance(last, Meta)

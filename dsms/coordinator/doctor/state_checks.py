@@ -18,7 +18,7 @@ from dsms.placement.leases import ExecutorStatus, read_assignments
 from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduling.tuning import Tuning
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 
 _ANEW = "remove it: its owner writes it again"
 #: Where executors keep runs in their data directory: with the `--state-dir` of `dsms up`, and without one.
@@ -39,7 +39,7 @@ class Documents:
         """The copy of the catalog; None if it is missing or invalid."""
         try:
             return read_catalog(self.state.catalog(), self.inspection.cluster)
-        except Broken:
+        except Malformed:
             return None
 
     def executors(self) -> set[str]:
@@ -82,7 +82,7 @@ def _problem(found: Found, cluster: str) -> str | None:
         return "it never expires, so no executor wrote it"
     try:
         _READERS[kind](found.body, cluster)
-    except Broken as error:
+    except Malformed as error:
         return str(error)
     return None
 

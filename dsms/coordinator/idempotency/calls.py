@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from connectors.state.answers import AnswerStore
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.errors import ExternalError, UserError
 
 log = structlog.get_logger()
@@ -138,7 +138,7 @@ def _entry(body: bytes) -> Entry:
     """A stored entry. Raises OutcomeUnknown for an invalid one: its call may have taken effect."""
     try:
         entry: Entry = decoded(body, Entry)
-    except Broken as error:
+    except Malformed as error:
         log.warning("the stored answer of an idempotency key is invalid", reason=str(error))
         hint = "check whether it took effect; if not, send it again with a new key"
         raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint) from error

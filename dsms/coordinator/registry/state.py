@@ -131,7 +131,7 @@ class _ModeSet(msgspec.Struct, tag="mode", tag_field="event", frozen=True):
 
 
 def read_event(body: bytes) -> Event:
-    """An event from its JSON. Raises Broken if it is not a valid event.
+    """An event from its JSON. Raises Malformed if it is not a valid event.
 
     >>> read_event(b'{"event": "config", "subject": null, "compatibility": "FULL"}')["compatibility"]
     'FULL'

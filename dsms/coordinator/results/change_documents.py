@@ -18,7 +18,7 @@ from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.registration.object_columns import schema_and_keys
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.errors import UserError
 
 _OPS = (b"+", b"u", b"-")
@@ -152,6 +152,6 @@ def _not_json(bodies: Sequence[bytes]) -> dict[int, str]:
     for at, body in enumerate(bodies):
         try:
             decoded(body, dict[str, msgspec.Raw])
-        except Broken as error:
+        except Malformed as error:
             wrong[at] = str(error)
     return wrong

@@ -23,7 +23,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.placement.leases import ExecutorStatus, read_assignments
 from dsms.planner.physical.cost.estimate import Statistics
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -96,7 +96,7 @@ class CoordinatorFacts:
     def _assignments(self) -> Document:
         try:
             assigned = read_assignments(self.cluster.assignments())
-        except Broken:  # the watcher raises the alarm, and writes them again
+        except Malformed:  # the watcher raises the alarm, and writes them again
             assigned = {}
         return {name: msgspec.to_builtins(taken) for name, taken in assigned.items()}
 

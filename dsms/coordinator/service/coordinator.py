@@ -56,7 +56,7 @@ from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from dsms.registration.placement import fragments_of
 from dsms.tables.question import QuestionWithRows
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import UserError
 from operators.expressions.rendering import type_name
 
@@ -222,7 +222,7 @@ class Coordinator:
         """The copy of the catalog in Redis; None if it is missing or invalid."""
         try:
             return read_catalog(self._cluster.catalog(), self._settings.cluster)
-        except Broken:
+        except Malformed:
             return None
 
     def _cluster_parts(self) -> ClusterParts:

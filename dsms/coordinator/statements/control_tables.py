@@ -27,7 +27,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.placement.leases import ExecutorStatus
 from dsms.scheduling.tuning import Tuning, read_tuning
 from dsms.statements.document_import import planned_import
-from operators.core.decoding import Broken, decoded
+from operators.core.decoding import Malformed, decoded
 from operators.core.errors import InternalError
 from operators.core.quoting import quoted_identifier, quoted_text
 
@@ -67,7 +67,7 @@ def last_reports(cluster: Reports, alarms: Alarms) -> list[Report]:
         try:
             reports.append(decoded(body, Report, "msgpack"))
             alarms.clear(place)
-        except Broken as error:
+        except Malformed as error:
             alarms.raise_at(place, str(error))
     return reports
 

@@ -17,7 +17,7 @@ from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executor
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.placement.leases import ExecutorStatus, assign, read_assignments
 from dsms.registration.placement import fragments_of
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -95,7 +95,7 @@ class RedisDocuments:
         """Whether a copy may be replaced: it is invalid, not newer than the catalog, or its version never existed."""
         try:
             known = read_catalog(copy, self._leader.cluster)
-        except Broken as error:
+        except Malformed as error:
             self._alarms.raise_at(CATALOG_COPY, f"{error}; written again")
             return True
         if known is None or known.version <= catalog.version:
@@ -108,7 +108,7 @@ class RedisDocuments:
     def _restore_assignments(self, catalog: Catalog, alive: Mapping[str, ExecutorStatus]) -> None:
         try:
             current = read_assignments(self._documents.assignments())
-        except Broken as error:
+        except Malformed as error:
             # new leases are times, so they are greater than the lost ones
             self._alarms.raise_at(ASSIGNMENTS, f"{error}; written again")
             current = {}

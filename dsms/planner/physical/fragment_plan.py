@@ -23,8 +23,8 @@ from dsms.planner.optimizer.view_matching import computed_from_views
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.lower import lower
-from dsms.planner.physical.parts.cut import Part, Whole, origins, parts
-from dsms.planner.physical.parts.links import ResultPartitions, Share, result_partitions_of
+from dsms.planner.physical.parts.cut import DividedQuery, Part, origins, parts
+from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
 from operators.core.errors import UserError
@@ -217,7 +217,7 @@ def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
 
 def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> list[PlannedQuery]:
     """The parts of a divided query that a fragment runs."""
-    share = Share(query.shares.index(fragment), len(query.shares))
+    share = Shard(query.shares.index(fragment), len(query.shares))
     before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
     if before and all(_same_partitions(planned.node, catalog) for planned in before):
         return before
@@ -226,7 +226,7 @@ def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str,
     return [PlannedQuery(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
 
 
-def divided(query: PlannedQuery, cluster: str) -> Whole:
+def divided(query: PlannedQuery, cluster: str) -> DividedQuery:
     """Compiles a query for several fragments. Raises UserError if it cannot be divided."""
     assert query.sink is not None
     lane = compile_lane(query.id, [query], divisible=True)
@@ -236,7 +236,7 @@ def divided(query: PlannedQuery, cluster: str) -> Whole:
             "its result has no key and is not append-only: FRAGMENTS needs a key or an append-only result",
             hint="select a key, such as the columns of GROUP BY, or omit FRAGMENTS",
         )
-    return Whole(query.sink, lane, cluster, hashing())
+    return DividedQuery(query.sink, lane, cluster, hashing())
 
 
 def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery]) -> Iterator[PlannedQuery]:

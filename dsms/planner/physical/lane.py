@@ -16,7 +16,7 @@ import pyarrow as pa
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.adjustable import Adjustable
 from dsms.planner.physical.dataflow import Dataflow
-from dsms.planner.physical.parts.links import LinkTarget, Share
+from dsms.planner.physical.parts.links import LinkTarget, Shard
 from operators.core.delta import origin
 from operators.core.pickled_by_copy import PickledByCopy
 
@@ -36,7 +36,7 @@ class Output:
     member: int | None = None
     #: For a part of a query that several fragments run: the link that it writes, or its shard of the result partitions.
     link: LinkTarget | None = None
-    share: Share | None = None
+    share: Shard | None = None
     #: Whether rows in fault become dead letters.
     reports: bool = True
     #: Whether its changes are published; False for the next plan of a query.
@@ -54,7 +54,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Ending:
+class EncodingGroup:
     """Results of one vertex whose records are encoded in the same way: of one query, or of members of a family."""
 
     vertex: int
@@ -121,14 +121,14 @@ class Lane(PickledByCopy):
         return (read[min(read)], 0, 0) if read else None
 
     @cached_property
-    def endings(self) -> tuple[Ending, ...]:
+    def endings(self) -> tuple[EncodingGroup, ...]:
         """The published results, grouped by their encoding."""
         groups: dict[object, list[int]] = {}
         for number, output in enumerate(self.outputs):
             if not output.publishes:
                 continue
             groups.setdefault(_encoding(number, output), []).append(number)
-        return tuple(Ending(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in groups.values())
+        return tuple(EncodingGroup(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in groups.values())
 
     @cached_property
     def result_vertices(self) -> frozenset[int]:

@@ -22,7 +22,7 @@ from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.wire import StageServed
 from dsms.scheduling.grants import Grant, grants
 from dsms.scheduling.policies import Fifo, Policy
-from dsms.scheduling.ready import Moment, Past, Ready
+from dsms.scheduling.ready import Moment, Past, ReadyQueue
 
 #: A lane and the number of one of its stages; stage 0 reads.
 Place = tuple[str, int]
@@ -87,7 +87,7 @@ class Schedule:
         reading = [self._records(grant) for grant in granted if _place(grant.ready)[1] == 0]
         return Decision(takes, frozenset(lanes) - unread, max(1, *reading) if reading else records)
 
-    def _granted(self, ready: list[Ready], moment: Moment) -> Iterator[Grant]:
+    def _granted(self, ready: list[ReadyQueue], moment: Moment) -> Iterator[Grant]:
         """The grants of the policy. A segment that was read is processed as a whole, so a grant to read is limited to
         what later stages can process in `_AHEAD` batches. After a grant that was limited, nothing more is granted."""
         for grant in grants(self.policy, self.past, ready, moment)[0]:
@@ -108,20 +108,20 @@ class Schedule:
         """The past, with the service of all stages, including reading, added in round-robin order."""
         past, last = self.past, self.past.last or ()
         for lane, stage in sorted(did, key=lambda place: (place <= last, place)):
-            served = Ready((lane, stage), _ANY, 0, 1.0, 0.0, lane, _weight(lane, revision))
+            served = ReadyQueue((lane, stage), _ANY, 0, 1.0, 0.0, lane, _weight(lane, revision))
             past = past.after(served, did[lane, stage].busy_ns / 1e9)
         return past
 
-    def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[Ready]:
+    def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[ReadyQueue]:
         """The queues of the lanes whose costs are known."""
         for lane, path in paths.items():
             weight, (records, since) = _weight(lane, revision), self.behind.get(lane, (0, now))
             if records:
-                yield Ready((lane, 0), path, 0, records * self._record_bytes(lane), since, lane, weight)
+                yield ReadyQueue((lane, 0), path, 0, records * self._record_bytes(lane), since, lane, weight)
             for stage, queue in revision.manifest.lanes[lane].queues.items():
                 if size := sum(segment.bytes for segment in queue.segments):
                     oldest = min(self.came.get(segment.epoch, now) for segment in queue.segments)
-                    yield Ready((lane, stage), path, stage, size, oldest, lane, weight)
+                    yield ReadyQueue((lane, stage), path, stage, size, oldest, lane, weight)
 
     def _path(self, lane: str, revision: Revision) -> Path | None:
         """The stages of a lane as operators; None until all of them have been measured."""
@@ -190,7 +190,7 @@ def _segments(queues: Mapping[int, Queue]) -> Iterator[Segment]:
     return (segment for queue in queues.values() for segment in queue.segments)
 
 
-def _place(ready: Ready) -> Place:
+def _place(ready: ReadyQueue) -> Place:
     lane, stage = ready.key
     return str(lane), int(stage)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog
-from dsms.planner.physical.parts.links import ResultPartitions, Share, query_of, share_of
-from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
+from dsms.planner.physical.parts.links import ResultPartitions, Shard, query_of, share_of
+from operators.core.decoding import Int64, Malformed, Natural, decoded, natural_of, text_of
 
 _LOWEST = -(2**63)
 
@@ -76,7 +76,7 @@ class ProgressEntry:
 
 
 def read_entry(entry: Entry) -> ProgressEntry:
-    """Decodes a record. Raises Broken if it is invalid.
+    """Decodes a record. Raises Malformed if it is invalid.
 
     >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).content
     DeadMark(offset=5, count=2)
@@ -86,7 +86,7 @@ def read_entry(entry: Entry) -> ProgressEntry:
         natural_of(parts[1])
         return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, Progress))
     if len(parts) != 3 or parts[0] != "dead" or not parts[1]:
-        raise Broken("the key is neither TOPIC/PARTITION nor dead/OWNER/PARTITION")
+        raise Malformed("the key is neither TOPIC/PARTITION nor dead/OWNER/PARTITION")
     mark = None if entry.value is None else DeadMark(*decoded(entry.value, tuple[Natural, Natural]))
     return ProgressEntry((parts[1], natural_of(parts[2])), mark)
 
@@ -154,7 +154,7 @@ def _published_in(last: Entries) -> Published:
 def with_whole_queries(published: Published, results: Iterable[str]) -> Published:
     """Adds the frontiers of whole queries that several fragments run: the least frontier of all shards of the query,
     once all are known."""
-    shares: dict[str, dict[Share, int]] = {}
+    shares: dict[str, dict[Shard, int]] = {}
     for id in results:
         if (found := share_of(id)) is not None and id in published.frontiers:
             shares.setdefault(found[0], {})[found[1]] = published.frontiers[id]

@@ -12,7 +12,7 @@ from dsms.model.objects import Source
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.stages.stored_state import Names, all_names
 from operators.core.clock import PartitionClock
-from operators.core.decoding import Broken, Int64, Natural, decoded
+from operators.core.decoding import Int64, Malformed, Natural, decoded
 from operators.core.delta import BEGINNING
 from operators.core.ordering import Ordering
 from operators.core.run import hashing
@@ -154,7 +154,7 @@ def read_manifest(body: bytes | None) -> Manifest | None:
     try:
         manifest: Manifest = decoded(body, Manifest) if body else Manifest()
         return manifest
-    except Broken:
+    except Malformed:
         return None
 
 

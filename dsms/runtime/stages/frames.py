@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.checked_file import CheckedWriter
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_checked, write_frames
 
@@ -74,7 +74,7 @@ def unpack(blob: bytes) -> pl.DataFrame:
     path = Path(os.fsdecode(blob[len(_FILE) :]))
     try:
         return map_checked(path, stream=True)
-    except Broken as error:
+    except Malformed as error:
         raise ExternalError(f'"{path}" is damaged: {error}', hint="the batch is computed again") from error
 
 

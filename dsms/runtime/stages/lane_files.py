@@ -17,7 +17,7 @@ from typing import Any
 from dsms.planner.physical.lane import Lane
 from operators.core.call_depth import allow_deep_calls
 from operators.core.checked_file import content_of, sealed
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
 
@@ -48,7 +48,7 @@ def _read(path: str) -> FiledLane:
 def _content(path: str) -> memoryview:
     try:
         return content_of(Path(path).read_bytes())
-    except Broken as error:
+    except Malformed as error:
         raise ExternalError(f'"{path}" is damaged: {error}', hint="the fragment restarts") from error
 
 

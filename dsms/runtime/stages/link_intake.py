@@ -15,7 +15,7 @@ from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.awaited_schemas import Wait
 from dsms.runtime.stages.intake import Admitted
 from dsms.runtime.stages.record_reading import heartbeats_in
-from operators.core.decoding import Broken
+from operators.core.decoding import Malformed
 from operators.core.delta import Delta, polars_schema, union_all
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_or_broken
@@ -69,8 +69,8 @@ class LinkIntake:
         try:
             frame = frame_or_broken(value or b"")
             if frame.schema != wanted:
-                raise Broken(f"columns {', '.join(frame.columns)} instead of {', '.join(wanted)}")
-        except Broken as error:
+                raise Malformed(f"columns {', '.join(frame.columns)} instead of {', '.join(wanted)}")
+        except Malformed as error:
             place = f'offset {offset} of partition {self._slice.partition} of topic "{self._link.topic}"'
             raise ExternalError(f"{place} is not a valid record of the link: {error}") from error
         return Delta(frame)

@@ -9,7 +9,7 @@ import polars as pl
 from polars.exceptions import PanicException
 
 from connectors.kafka.client.config import LARGEST_RECORD
-from dsms.planner.physical.lane import Ending, Lane, Output
+from dsms.planner.physical.lane import EncodingGroup, Lane, Output
 from dsms.runtime.stages.encoding import KEY, VALUE, encode_changes
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.link_frames import FRAME
@@ -53,7 +53,7 @@ def result_messages(
 class _Ending:
     lane: Lane
     number: int
-    ending: Ending
+    ending: EncodingGroup
     encoding: ResultEncoding
     outbox: Outbox
 

@@ -21,9 +21,9 @@ import pyspark
 
 from dsms.local.artifacts import cache_dir
 from dsms.spark.compat.spark_home import jars, linked_home
-from dsms.spark.compat.trick import SWITCH, Trick
+from dsms.spark.compat.trick import SWITCH, Shortcut
 
-TRICK = Trick("class_archive", "5 s of an executor's start and 5.7 CPU s")
+SHORTCUT = Shortcut("class_archive", "5 s of an executor's start and 5.7 CPU s")
 #: The options of the JVM. The JVM only plans and moves bytes, so it gets the quick compiler and the serial garbage
 #: collector, which leave the cores to the workers. An archive is valid only with the same options.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -65,7 +65,7 @@ def options(environ: Mapping[str, str]) -> str:
     >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
     ''
     """
-    path = archive(environ) if TRICK.on(environ) else None
+    path = archive(environ) if SHORTCUT.on(environ) else None
     return f"-XX:SharedArchiveFile={path} {_QUIET}" if path is not None and path.is_file() else ""
 
 

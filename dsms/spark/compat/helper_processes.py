@@ -14,9 +14,9 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from dsms.spark.compat.trick import Trick
+from dsms.spark.compat.trick import Shortcut
 
-TRICK = Trick("helper_processes", "114 MB in the first minute of an executor, 48 MB after it")
+SHORTCUT = Shortcut("helper_processes", "114 MB in the first minute of an executor, 48 MB after it")
 log = structlog.get_logger()
 _ENV = "org.apache.spark.SparkEnv"
 #: The prefix of the names of these processes' modules.
@@ -39,7 +39,7 @@ def end_helpers(stream: str, spark: SparkSession) -> None:
     with _lock:
         if stream in _starting:
             _starting.remove(stream)
-            if not _starting and TRICK.on(os.environ):
+            if not _starting and SHORTCUT.on(os.environ):
                 _end(spark)
 
 

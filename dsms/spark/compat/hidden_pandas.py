@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 
-from dsms.spark.compat.trick import Trick
+from dsms.spark.compat.trick import Shortcut
 
-TRICK = Trick("hidden_pandas", "0.9 CPU s of an executor's start and 77 MB of an executor")
+SHORTCUT = Shortcut("hidden_pandas", "0.9 CPU s of an executor's start and 77 MB of an executor")
 #: PySpark's module, and the function in it that is replaced.
 CHECK = ("pyspark.sql.pandas.functions", "require_minimum_pandas_version")
 
@@ -31,12 +31,12 @@ class _Hidden:
 
 def without_pandas(environ: Mapping[str, str]) -> None:
     """Hides pandas from this process, unless it has been imported already."""
-    if TRICK.on(environ) and _Hidden not in sys.meta_path:
+    if SHORTCUT.on(environ) and _Hidden not in sys.meta_path:
         sys.meta_path.insert(0, _Hidden)
 
 
 def spark_without_pandas(environ: Mapping[str, str]) -> None:
     """Lets PySpark create functions over Arrow batches without pandas."""
-    if TRICK.on(environ):
+    if SHORTCUT.on(environ):
         module, function = CHECK
         setattr(importlib.import_module(module), function, lambda: None)

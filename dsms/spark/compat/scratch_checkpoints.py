@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dsms.spark.compat.trick import Trick
+from dsms.spark.compat.trick import Shortcut
 
-TRICK = Trick("scratch_checkpoints", "some 50 ms of the fixed cost of a batch")
+SHORTCUT = Shortcut("scratch_checkpoints", "some 50 ms of the fixed cost of a batch")
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -25,4 +25,4 @@ def settings(environ: Mapping[str, str]) -> dict[str, str]:
     >>> settings({"DSMS_PLAIN_SPARK": "1"})
     {}
     """
-    return dict(SETTINGS) if TRICK.on(environ) else {}
+    return dict(SETTINGS) if SHORTCUT.on(environ) else {}

@@ -12,7 +12,7 @@ SEEN_WITH = ("4.3",)
 
 
 @dataclass(frozen=True)
-class Trick:
+class Shortcut:
     """A trick that relies on internals of Spark. `saves` says how much it was measured to save."""
 
     name: str
@@ -21,7 +21,7 @@ class Trick:
     def on(self, environ: Mapping[str, str]) -> bool:
         """Whether the trick is used.
 
-        >>> trick = Trick("spark_home", "33 MB")
+        >>> trick = Shortcut("spark_home", "33 MB")
         >>> trick.on({}), trick.on({SWITCH: "1"}), trick.on({SWITCH: "spark_home, class_archive"})
         (True, False, False)
         >>> trick.on({SWITCH: "worker_daemon"}), trick.on({SWITCH: "0"}), trick.on({SWITCH: ""})

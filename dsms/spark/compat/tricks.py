@@ -11,8 +11,8 @@ from dsms.spark.compat import (
     worker_daemon,
 )
 
-TRICKS = {
-    module.TRICK.name: module.TRICK
+SHORTCUTS = {
+    module.SHORTCUT.name: module.SHORTCUT
     for module in (
         class_archive,
         helper_processes,

@@ -14,9 +14,9 @@ import os
 import sys
 
 from dsms.spark.compat.hidden_pandas import without_pandas
-from dsms.spark.compat.trick import Trick
+from dsms.spark.compat.trick import Shortcut
 
-TRICK = Trick("worker_daemon", "1.4 s of an executor's start, 1.5 CPU s and 86 MB of an executor")
+SHORTCUT = Shortcut("worker_daemon", "1.4 s of an executor's start, 1.5 CPU s and 86 MB of an executor")
 #: The name of this module, which is passed to Spark.
 MODULE = "dsms.spark.compat.worker_daemon"
 

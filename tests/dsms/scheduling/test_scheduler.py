@@ -21,7 +21,7 @@ from dsms.measurements.progress_chart import (
 )
 from dsms.scheduling.grants import grants
 from dsms.scheduling.policies import Fifo, Greedy, RoundRobin, SteepestChain, WeightedFair
-from dsms.scheduling.ready import Moment, Past, Ready
+from dsms.scheduling.ready import Moment, Past, ReadyQueue
 from dsms.scheduling.registry import POLICIES, parse_policy
 from operators.core.errors import InternalError, UserError
 
@@ -136,7 +136,11 @@ def keys(policy, ready, past=None, moment=NOW):
 
 
 def test_greedy_considers_one_operator_and_chain_the_following_ones():
-    ready = [Ready(("opening",), OPENING, 0, 1, 2), Ready(("even",), EVEN, 0, 1, 1), Ready(("end",), OPENING, 2, 1, 0)]
+    ready = [
+        ReadyQueue(("opening",), OPENING, 0, 1, 2),
+        ReadyQueue(("even",), EVEN, 0, 1, 1),
+        ReadyQueue(("end",), OPENING, 2, 1, 0),
+    ]
     assert keys(Greedy(), ready) == ["even", "opening", "end"]
     assert keys(SteepestChain(), ready) == ["opening", "even", "end"]
     assert keys(Fifo(), ready) == ["end", "even", "opening"]
@@ -146,12 +150,12 @@ def test_greedy_considers_one_operator_and_chain_the_following_ones():
 def test_ties_go_to_the_oldest_and_then_to_the_queue_nearest_to_the_end(policy):
     path = (Operator(1, 0.5), Operator(1, 0.5), Operator(1, 1))
     flat = (Operator(1, Fraction(2, 3)), Operator(Fraction(3, 2), Fraction(1, 2)), Operator(3, 1))
-    assert keys(policy, [Ready(("new",), path, 0, 1, 7), Ready(("old",), path, 0, 1, 6)]) == ["old", "new"]
-    assert keys(policy, [Ready((at,), flat, at, 1, 7) for at in range(3)]) == [2, 1, 0]
+    assert keys(policy, [ReadyQueue(("new",), path, 0, 1, 7), ReadyQueue(("old",), path, 0, 1, 6)]) == ["old", "new"]
+    assert keys(policy, [ReadyQueue((at,), flat, at, 1, 7) for at in range(3)]) == [2, 1, 0]
 
 
 def test_round_robin_continues_after_the_last_queue_that_was_served():
-    ready = [Ready((key,), UNIT, 0, 1, 0) for key in ("d", "a", "b")]
+    ready = [ReadyQueue((key,), UNIT, 0, 1, 0) for key in ("d", "a", "b")]
     assert keys(RoundRobin(), ready) == ["a", "b", "d"]
     assert keys(RoundRobin(), ready, Past(("b",))) == ["d", "a", "b"]
     assert keys(RoundRobin(), ready, Past(("c",))) == ["d", "a", "b"]
@@ -160,7 +164,7 @@ def test_round_robin_continues_after_the_last_queue_that_was_served():
 
 def test_queues_that_would_exceed_the_bound_on_latency_go_first():
     path = (Operator(1, 1), Operator(1, 1))
-    ready = [Ready(("steep",), (Operator(1, 0),), 0, 3, 99), Ready(("old",), path, 0, 2, 90)]
+    ready = [ReadyQueue(("steep",), (Operator(1, 0),), 0, 3, 99), ReadyQueue(("old",), path, 0, 2, 90)]
     # The old input has 4 s of work, and a batch lasts 1 s from 100 on: it leaves at 105, at the age of 15.
     assert keys(SteepestChain(latency_s=15), ready) == ["steep", "old"]
     assert keys(SteepestChain(latency_s=14.9), ready) == ["old", "steep"]
@@ -169,17 +173,19 @@ def test_queues_that_would_exceed_the_bound_on_latency_go_first():
 
 
 def test_weighted_fair_serves_the_owner_with_the_least_service_by_weight():
-    ready = [Ready((key,), UNIT, 0, 1, 0, owner=key, weight=weight) for key, weight in (("a", 1), ("b", 2), ("c", 4))]
+    ready = [
+        ReadyQueue((key,), UNIT, 0, 1, 0, owner=key, weight=weight) for key, weight in (("a", 1), ("b", 2), ("c", 4))
+    ]
     # After one second for each, the tags are a 1, b 1/2, c 1/4; then c 1/2.
     assert keys(WeightedFair(), ready, Past(None, 0, {"a": 1, "b": 0.5, "c": 0.25})) == ["c", "b", "a"]
-    again = [*ready, Ready(("c", 2), UNIT, 0, 1, 1, owner="c", weight=4)]
+    again = [*ready, ReadyQueue(("c", 2), UNIT, 0, 1, 1, owner="c", weight=4)]
     assert keys(WeightedFair(), again) == ["a", "b", "c", "c"]
     assert keys(WeightedFair(), again, Past(None, 0, {"a": 1, "b": 0.5})) == ["c", "c", "b", "a"]
 
 
 def test_queues_in_front_count_as_served_when_the_next_is_chosen():
     owners = (("a", 0, 3), ("a", 1, 3), ("b", 0, 1), ("b", 1, 1), ("b", 2, 4))
-    ready = [Ready((owner, age), UNIT, 0, seconds, age, owner=owner) for owner, age, seconds in owners]
+    ready = [ReadyQueue((owner, age), UNIT, 0, seconds, age, owner=owner) for owner, age, seconds in owners]
     # tags: a begins at 0, b at 0, 1 and 2; a's second queue begins at 3, after the three seconds of its first one
     order = [queue.key for queue in WeightedFair().order(ready, Past(), NOW)]
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
@@ -187,7 +193,7 @@ def test_queues_in_front_count_as_served_when_the_next_is_chosen():
 
 def test_idle_owner_accumulates_no_credit():
     past = Past()
-    working, away = (Ready((key,), UNIT, 0, 50, 0, owner=key) for key in "wa")
+    working, away = (ReadyQueue((key,), UNIT, 0, 50, 0, owner=key) for key in "wa")
     for _ in range(10):
         past = past.after(working, 1)
     order = []
@@ -208,7 +214,7 @@ def test_weighted_services_differ_by_at_most_one_batch(owners, budget):
     """Start-time fair queueing: while two queues are never empty, their services divided by weight differ by at most
     one batch of each."""
     ready = [
-        Ready((number,), (Operator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
+        ReadyQueue((number,), (Operator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
         for number, (weight, cost) in enumerate(owners)
     ]
     past, received = Past(), [0] * len(owners)
@@ -227,7 +233,7 @@ def test_weighted_services_differ_by_at_most_one_batch(owners, budget):
 def queues(draw):
     kinds = draw(st.lists(paths(ANY_COST, least=1), min_size=1, max_size=5))
     return [
-        Ready(
+        ReadyQueue(
             (number,),
             path,
             draw(st.integers(0, len(path) - 1)),

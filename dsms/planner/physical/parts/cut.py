@@ -20,7 +20,7 @@ from dsms.model.objects import Query, Source, number_of
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.dataflow import Dataflow, Exchange, Feed, Vertex, marks_of
 from dsms.planner.physical.lane import Lane, Output
-from dsms.planner.physical.parts.links import Link, LinkTarget, Share, link_id, link_topics, received, share_id
+from dsms.planner.physical.parts.links import Link, LinkTarget, Shard, link_id, link_topics, received, share_id
 from dsms.planner.physical.parts.send import (
     RECEIVER,
     ByKeys,
@@ -43,7 +43,7 @@ _FIRST_NUMBER, _LINKS = 1 << 16, 1 << 10
 
 
 @dataclass(frozen=True)
-class Whole:
+class DividedQuery:
     """A query that several fragments run. Its dataflow has one result and is compiled with `divisible`. `cluster` is
     part of the topic names of its links. `version` identifies the hash function, on which the contents of links depend.
     """
@@ -85,11 +85,11 @@ class Whole:
         """The links that a segment reads."""
         return [number for number in self.cuts if self.segment(self.flow.exchanges[number].stage) == segment]
 
-    def name(self, exchange: int, share: Share) -> str:
+    def name(self, exchange: int, share: Shard) -> str:
         """The name of a link. It differs from the name of any link that carries other elements."""
         return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided))[:12]
 
-    def link(self, exchange: int, share: Share) -> Link:
+    def link(self, exchange: int, share: Shard) -> Link:
         """The link of an exchange, as a source for the shard that reads it."""
         name, cut = self.name(exchange, share), self.flow.exchanges[exchange]
         return Link(
@@ -130,8 +130,8 @@ class Part:
     to the result.
     """
 
-    whole: Whole
-    share: Share
+    whole: DividedQuery
+    share: Shard
     exchange: int | None
 
     @property
@@ -199,7 +199,7 @@ class Part:
         return Output(self.id, whole.name, sent.vertex, port.schema, (), True, link=self.target)
 
 
-def parts(whole: Whole, share: Share) -> list[Part]:
+def parts(whole: DividedQuery, share: Shard) -> list[Part]:
     """All parts that a shard runs."""
     return [Part(whole, share, exchange) for exchange in (*whole.cuts, None)]
 

@@ -35,10 +35,10 @@ class Link(Source, frozen=True, kw_only=True, tag="link"):
 
 
 @dataclass(frozen=True)
-class Share:
+class Shard:
     """A shard of a query: its number, and the number of shards. One fragment runs each shard.
 
-    >>> Share(1, 3).holds(4), Share(1, 3).holds(5)
+    >>> Shard(1, 3).holds(4), Shard(1, 3).holds(5)
     (True, False)
     """
 
@@ -50,7 +50,7 @@ class Share:
         return partition % self.of == self.number
 
 
-def link_partition(sender: Share, receiver: int) -> int:
+def link_partition(sender: Shard, receiver: int) -> int:
     """The partition of a link to which a shard writes for the shard `receiver`."""
     return sender.number * sender.of + receiver
 
@@ -60,7 +60,7 @@ class LinkTarget:
     """The destination of a part's elements: the topic of the link, and the shard that sends them."""
 
     topic: str
-    sender: Share
+    sender: Shard
 
     @property
     def partitions(self) -> list[int]:
@@ -86,19 +86,19 @@ def link_id(query: str, name: str) -> str:
     return f"{query}{_MARK}{name}"
 
 
-def share_id(query: str, share: Share) -> str:
+def share_id(query: str, share: Shard) -> str:
     """The id of the result of a shard of a query.
 
-    >>> share_id("o5", Share(1, 3)), share_of("o5@1of3"), share_of("o5")
-    ('o5@1of3', ('o5', Share(number=1, of=3)), None)
+    >>> share_id("o5", Shard(1, 3)), share_of("o5@1of3"), share_of("o5")
+    ('o5@1of3', ('o5', Shard(number=1, of=3)), None)
     """
     return f"{query}@{share.number}of{share.of}"
 
 
-def share_of(id: str) -> tuple[str, Share] | None:
+def share_of(id: str) -> tuple[str, Shard] | None:
     """The query and the shard of an id that `share_id` returned; None for other ids."""
     found = _SHARE_ID.fullmatch(id)
-    return (found[1], Share(int(found[2]), int(found[3]))) if found else None
+    return (found[1], Shard(int(found[2]), int(found[3]))) if found else None
 
 
 def query_of(id: str) -> str:
@@ -128,7 +128,7 @@ def result_partitions_of(query: Query) -> dict[str, ResultPartitions]:
     those of its shards."""
     if not query.shares:
         return {query.id: ResultPartitions(query.topic, frozenset(range(query.partitions)))}
-    shares = (Share(number, len(query.shares)) for number in range(len(query.shares)))
+    shares = (Shard(number, len(query.shares)) for number in range(len(query.shares)))
     return {
         share_id(query.id, share): ResultPartitions(
             query.topic, frozenset(filter(share.holds, range(query.partitions)))
@@ -137,10 +137,10 @@ def result_partitions_of(query: Query) -> dict[str, ResultPartitions]:
     }
 
 
-def received(receiver: Share) -> tuple[int, ...]:
+def received(receiver: Shard) -> tuple[int, ...]:
     """The partitions of a link that a receiver reads, one from each sender.
 
-    >>> received(Share(1, 3))
+    >>> received(Shard(1, 3))
     (1, 4, 7)
     """
-    return tuple(link_partition(Share(sender, receiver.of), receiver.number) for sender in range(receiver.of))
+    return tuple(link_partition(Shard(sender, receiver.of), receiver.number) for sender in range(receiver.of))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from connectors.kafka.records.key_partitions import key_partitions
 from connectors.kafka.schema_registry.record_formats import FORMATS
-from dsms.planner.physical.parts.links import Share
+from dsms.planner.physical.parts.links import Shard
 from operators.core.delta import RESERVED, Delta, partition_of, polars_schema
 from operators.core.operator import Move, Step
 from operators.core.run import key_hash
@@ -29,7 +29,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 class Division(Protocol):
     """A way to divide elements among the shards of a query."""
 
-    def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
+    def receivers(self, frame: pl.DataFrame, own: Shard) -> NDArray[np.int64]:
         """The number of the shard that receives each element; `own` is the shard that sends them."""
         ...
 
@@ -40,7 +40,7 @@ class ByKeys:
 
     keys: tuple[str, ...]
 
-    def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
+    def receivers(self, frame: pl.DataFrame, own: Shard) -> NDArray[np.int64]:
         """Determined by a hash that is independent of the hash that chooses the target within a shard."""
         if not self.keys:
             return np.zeros(frame.height, np.int64)
@@ -52,7 +52,7 @@ class ByKeys:
 class ToOwn:
     """Elements stay in the shard that sends them."""
 
-    def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
+    def receivers(self, frame: pl.DataFrame, own: Shard) -> NDArray[np.int64]:
         """The sending shard itself."""
         return np.full(frame.height, own.number, np.int64)
 
@@ -67,7 +67,7 @@ class ByResultKey:
     schema_id: int | None
     partitions: int
 
-    def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
+    def receivers(self, frame: pl.DataFrame, own: Shard) -> NDArray[np.int64]:
         """Determined by the encoded key, by which the result topic is partitioned."""
         encoder = FORMATS[self.format].encoder_of(self.schema, self.schema_id)
         places = key_partitions(encoder.encode(frame.select(self.keys)), self.partitions)
@@ -80,7 +80,7 @@ class ByResultOrder:
 
     partitions: int
 
-    def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
+    def receivers(self, frame: pl.DataFrame, own: Shard) -> NDArray[np.int64]:
         """Determined by the source partition, which the order of an element contains."""
         places = frame.select(partition_of() % self.partitions % own.of).to_series()
         return places.to_numpy().astype(np.int64)
@@ -95,7 +95,7 @@ class Send:
 
     operator_version: ClassVar[int] = 1
     division: Division | None
-    own: Share
+    own: Shard
 
     def traces(self) -> tuple[Trace, ...]:
         """The elements at or above the frontier."""

@@ -20,7 +20,7 @@ import pytest
 from dsms.spark.compat import helper_processes, hidden_pandas, scratch_checkpoints, worker_daemon
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.compat.trick import SEEN_WITH, unseen
-from dsms.spark.compat.tricks import TRICKS
+from dsms.spark.compat.tricks import SHORTCUTS
 
 HOME = Path(pyspark.__file__).parent
 
@@ -78,14 +78,14 @@ CANARIES: dict[str, Callable[[], None]] = {
 
 
 def test_every_trick_has_a_canary_and_says_what_it_saves() -> None:
-    assert CANARIES.keys() == TRICKS.keys()
-    assert all(trick.saves and trick.name == name for name, trick in TRICKS.items())
+    assert CANARIES.keys() == SHORTCUTS.keys()
+    assert all(trick.saves and trick.name == name for name, trick in SHORTCUTS.items())
 
 
 def test_each_trick_has_a_file_of_its_name() -> None:
     package = Path(hidden_pandas.__file__).parent
     files = {path.stem for path in package.glob("*.py")} - {"__init__", "trick", "tricks"}
-    assert files == TRICKS.keys()
+    assert files == SHORTCUTS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(CANARIES))

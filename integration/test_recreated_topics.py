@@ -65,7 +65,7 @@ class World:
         ensure_topic(self.admin, self.progress, 1, COMPACTED_SOON)
         ensure_topic(self.admin, self.topic, 1)
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         """Deletes the topic and creates it again, as DROP and CREATE do."""
         delete_topic(self.admin, self.topic)
         assert wait_until(lambda: self.topic not in self.admin.list_topics().topics, 30)
@@ -119,7 +119,7 @@ def test_dropped_query_writes_nothing_to_the_topic_of_its_successor(
 ) -> None:
     """This holds for its progress too, which would replace that of the next query."""
     output = world.output(known=True)
-    old = world.committer(1, StandingStill(point, world.make_anew))
+    old = world.committer(1, StandingStill(point, world.recreate))
     with pytest.raises(
         TopicRecreated, match=f'topic "{world.topic}" was deleted and created again, so query "Q"'
     ) as error:
@@ -139,7 +139,7 @@ def test_the_topic_of_a_query_without_an_id_is_the_one_that_it_wrote_at_first(wo
     output = world.output(known=False)
     committer = world.committer(1, FaultPoints(""))
     published = committer.commit(epoch(output, 1, CHANGES), {}, Published({}, {}))
-    world.make_anew()
+    world.recreate()
     with pytest.raises(TopicRecreated):
         committer.commit(epoch(output, 2, CHANGES.with_columns(pl.col(FROM) + 10)), {}, published)
     committer.close()
