@@ -149,10 +149,13 @@ class Statements:
         self._thread = threading.Thread(target=self._run, args=(plan, begun), name="statements")
         self._thread.start()
 
-    def finish(self) -> None:
-        """Waits until all statements are done; raises the error that ended the thread."""
+    def finish(self, meanwhile: Callable[[], object]) -> None:
+        """Waits until all statements are done, and calls `meanwhile` every second; raises the error that ended the
+        thread."""
         assert self._thread is not None
-        self._thread.join()
+        while self._thread.is_alive():
+            meanwhile()
+            self._thread.join(1)
         if self.failure is not None:
             raise self.failure
 

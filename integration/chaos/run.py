@@ -86,7 +86,7 @@ def _disturbed(made: World, load: Load, statements: Statements, journal: Journal
         made.heal_all()
         journal.say(f"all is healed after {done.total()} disturbances; {statements.executed} statements were executed")
         load.finish()
-        statements.finish()
+        statements.finish(lambda: _supervise(made, journal))
     except BaseException:
         load.abandon()
         statements.abandon()
