@@ -25,7 +25,7 @@ IN_FILES = ("DSMS_REDIS", "DSMS_REGISTRY", "DSMS_TOKEN")
 
 
 class NoSecret(UserError):
-    """A text refers to a secret that this process does not have, or by an invalid name."""
+    """A reference contains an invalid name, or the name of a secret that this process does not have."""
 
 
 def references(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from connectors.formats.binary_column import BinaryColumn, Ints
 Words = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
+#: The bytes before the body of a record in Confluent's wire format: a zero and the id of the writer schema.
 PREFIX = 5
 WORD = 8
 _HIGH = np.uint64(0x8080808080808080)
@@ -45,6 +46,7 @@ class Buffer:
         column = BinaryColumn.of(values)
         self.starts, self.ends, self.size = column.starts, column.ends, column.end
         self.raw = self.octets = column.raw
+        #: The greatest position of a cursor; two words can be read there.
         self.limit = len(self.raw) - 2 * WORD
         self.words: Words = np.ndarray((len(self.raw) - WORD + 1,), "<u8", self.raw, strides=(1,))
 
@@ -95,12 +97,13 @@ class Cursors:
     def long(self, present: Mask | None) -> Ints:
         """The integer at each cursor: a zigzag varint of up to 64 bits."""
         word = self.word()
-        stop = ~word & _HIGH
-        below = (stop & (~stop + _ONE)) - _ONE
+        # The high bit of each byte that could end the varint, and all bits below the lowest of these.
+        last_bytes = ~word & _HIGH
+        below = (last_bytes & (~last_bytes + _ONE)) - _ONE
         size = (np.bitwise_count(below).astype(np.int64) + 1) >> 3
         value = _squeeze(word & below & ~_HIGH)
-        if not stop.all():
-            self._long_tail(value, size, stop == 0, present)
+        if not last_bytes.all():
+            self._long_tail(value, size, last_bytes == 0, present)
         self.skip(size, present)
         return ((value >> _ONE) ^ (~(value & _ONE) + _ONE)).view(np.int64)
 
@@ -137,6 +140,7 @@ class Cursors:
         return start
 
     def _suspect(self, wrong: Mask, present: Mask | None) -> None:
+        """Marks records as unproven if the field is present and wrong."""
         if wrong.any():
             self.unproven |= wrong if present is None else wrong & present
 
@@ -149,8 +153,8 @@ def _squeeze(word: Words) -> Words:
 
 
 def views(words: Words, start: Ints, size: Ints) -> NDArray[np.void]:
-    """Arrow's 16-byte views of byte ranges. A view contains a range of up to 12 bytes itself, otherwise its prefix and
-    offset.
+    """Arrow's 16-byte views of byte ranges. A view contains the size of its range, and either all bytes, if these
+    are at most 12, or the first four bytes and the offset.
 
     >>> views(Buffer([b"abc"]).words, np.array([0]), np.array([3]))
     array([(27974191445704707, 0)], dtype=[('low', '<u8'), ('high', '<u8')])

@@ -1,5 +1,5 @@
-"""Reduces an Avro schema to its byte layout, such that values read by fastavro show which branch of a union was
-written.
+"""Reduces an Avro schema to its byte layout. Values that fastavro reads with the reduced schema show which branch of a
+union was written.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ _FIELD = "branch"
 def physical(schema: object) -> object:
     """The schema without logical types and defaults; it describes the same bytes.
 
-    A value that fastavro reads does not show its branch in a union of several types: records and maps are dicts, bytes
-    and fixed are bytes. Therefore each branch except null becomes a record with one field, which is named by the number
-    of the branch. This does not change the encoded bytes.
+    With the original schema, a value that fastavro reads does not always show its branch: records and maps are both
+    dicts, bytes and fixed are both bytes. Therefore each branch except null becomes a record with one field, whose name
+    contains the number of the branch. This does not change the encoded bytes. A union of null and one other type does
+    not need this and keeps its branches.
 
     >>> physical({"type": "int", "logicalType": "date"})
     {'type': 'int'}
@@ -42,6 +43,7 @@ def _physical(schema: object, numbers: Iterator[int]) -> object:
         return _union(schema, numbers)
     if not isinstance(schema, Mapping):
         return schema
+    # keys that begin with "__" are fastavro's own
     inner = {key: value for key, value in schema.items() if key != "logicalType" and not key.startswith("__")}
     for key in ("type", "items", "values"):
         if key in inner:
@@ -68,6 +70,7 @@ def _union(branches: list[object], numbers: Iterator[int]) -> list[object]:
 
 
 def _tagged(at: int, branch: object, numbers: Iterator[int]) -> dict[str, object]:
+    """Branch number `at` as a record with one field; `numbers` makes the names of such records distinct."""
     fields = [{"name": f"{_FIELD}{at}", "type": branch}]
     return {"type": "record", "name": f"_union_branch_{next(numbers)}", "fields": fields}
 

@@ -1,4 +1,8 @@
-"""Arrow arrays of strings and binaries that are views into the buffer with the records; nothing is copied."""
+"""Arrow arrays of strings and binaries whose values stay in the buffer with the records; nothing is copied.
+
+In these functions, `cells` are Arrow's views of the values (`avro_buffer.views`), `raw` is the buffer into which they
+point, and `present` marks the values that are not null; None means all.
+"""
 
 from typing import Any
 
@@ -11,20 +15,21 @@ from connectors.formats.arrow_buffers import arrow_buffer, validity
 from connectors.formats.avro_buffer import Mask
 from connectors.formats.binary_column import Ints
 
+#: The most values that are decoded one by one to find invalid ones.
 _FEW = 64
 Cells = NDArray[np.void]
 
 
 def binary_array(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> "pa.Array[Any]":
-    """The binary values that Arrow views describe."""
+    """The values as an array of binaries."""
     return pa.Array.from_buffers(
         pa.binary_view(), len(cells), [validity(present), arrow_buffer(cells), arrow_buffer(raw)]
     )
 
 
 def string_array(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> tuple["pa.Array[Any]", Ints]:
-    """The strings that Arrow views describe, and the indices of the rows that are not UTF-8; these are empty in the
-    array.
+    """The values as an array of strings, and the indices of the values that are not UTF-8. The array has empty strings
+    in their place.
     """
     wrong: list[int] = []
     text = _text(cells, present, raw)
@@ -45,8 +50,8 @@ def _text(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> pl.Seri
 
 
 def _invalid(cells: Cells, raw: NDArray[np.uint8], first: int) -> list[int]:
-    """The indices of rows that are not UTF-8, by bisection: only small slices with an invalid row are decoded row by
-    row.
+    """The indices of the values that are not UTF-8, plus `first`. Slices with an invalid value are halved until they
+    are small enough to decode their values one by one.
     """
     if _text(cells, None, raw) is not None:
         return []

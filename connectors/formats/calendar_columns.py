@@ -1,4 +1,6 @@
-"""Converts whole columns of ISO 8601 text in its usual form; `calendar_text` converts any other text value by value."""
+"""Converts whole columns of ISO 8601 text in the usual form (`_PLAIN`). `calendar_text` converts the other forms, one
+value at a time.
+"""
 
 from collections.abc import Sequence
 
@@ -36,6 +38,7 @@ def day_column(values: Sequence[object]) -> list[object] | None:
 
 
 def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
+    """The values as text; None if any value is not text, or does not match the pattern."""
     if not all(value is None or type(value) is str for value in values):
         return None
     texts = pl.Series(values, dtype=pl.String)
@@ -43,7 +46,7 @@ def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
 
 
 def _stored(texts: pl.Series, read: pl.Series, least: int) -> list[object] | None:
-    """The stored values of dates or timestamps; None if a text is not a valid one, or is in the year 0."""
+    """The dates or timestamps `read` as integers; None if a text is not valid, or is before `least` (in the year 0)."""
     stored = read.to_physical()
     fits = read.null_count() == texts.null_count() and (stored >= least).all()
     return stored.to_list() if fits else None

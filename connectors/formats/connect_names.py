@@ -32,7 +32,8 @@ _LOGICAL: Mapping[str, str] = {
 def logical_of(name: object) -> str:
     """The logical type for the name of a semantic type of Connect.
 
-    Debezium's other types of times, such as Year, keep their name; so readers can refuse them as DATE and TIMESTAMP.
+    Debezium's other types of times, such as Year, keep their names: a reader recognises them, and refuses to read them
+    as DATE or TIMESTAMP.
     The result is "" for names that concern neither times nor decimals.
 
     >>> logical_of("io.debezium.time.MicroTimestamp"), logical_of("io.debezium.time.Year"), logical_of("shop.Row")
@@ -44,7 +45,8 @@ def logical_of(name: object) -> str:
 
 
 def scale_of(parameters: object) -> int:
-    """The scale of a decimal from its parameters in Connect, which are strings.
+    """The scale of a decimal: the parameter "scale" of its Connect schema, usually as text. It is 0 if `parameters` has
+    no valid scale.
 
     >>> scale_of({"scale": "2"}), scale_of(None)
     (2, 0)

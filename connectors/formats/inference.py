@@ -39,7 +39,7 @@ def _column(name: str, values: Sequence[object]) -> Guess:
 
 
 def kind_of(values: Iterable[object]) -> pa.DataType | None:
-    """A type that can read all of the JSON values, ignoring NULLs; None if no type can.
+    """A type that can read all of the JSON values except NULLs; None if no type can, or if all are NULL.
 
     >>> str(kind_of([{"n": 1}, {"n": None, "t": ["x"]}])), str(kind_of(["2026-11-27T07:00:00Z"])), kind_of([True, 1])
     ('struct<n: int64, t: list<item: string>>', 'timestamp[us]', None)

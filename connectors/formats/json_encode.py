@@ -83,6 +83,7 @@ def _text(declared: pa.DataType, column: pl.Expr) -> pl.Expr:
     if pa.types.is_timestamp(declared):
         return column.map_batches(_timestamps, return_dtype=pl.String)
     if declared == pa.float32():
+        # through text, so that the FLOAT 0.1 is written as 0.1, not as 0.10000000149011612
         return column.cast(pl.String).cast(pl.Float64)
     if pa.types.is_list(declared):
         return column.list.eval(_text(declared.value_type, pl.element()))
@@ -112,6 +113,7 @@ def _holds_float(declared: pa.DataType) -> bool:
 
 
 def _with_text(declared: pa.DataType, values: list[object]) -> list[object]:
+    """The values of a type, in which non-finite floats are text, also inside lists and structs."""
     if not _holds_float(declared):
         return values
     convert = _conversion(declared)

@@ -26,7 +26,7 @@ VersionOf = Callable[[str, int], object]
 TYPE = "protobuf"
 #: The most files that one schema may import by reference, directly or indirectly.
 MOST_IMPORTS = 200
-#: The names under which registries have the file of confluent.type.Decimal built in.
+#: The names of the file that defines confluent.type.Decimal. It is built into registries, so no reference is needed.
 DECIMAL_FILES = ("confluent/type/decimal.proto", "confluent/types/decimal.proto")
 _KNOWN = re.compile(r"google/(protobuf|type)/(\w+)\.proto", re.ASCII)
 #: The name that a schema's own file gets. No imported file can have the same name.
@@ -55,7 +55,7 @@ def is_protobuf(schema: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def references_of(schema: object) -> list[tuple[str, int]]:
-    """The subjects and versions that a Protobuf document refers to; () for other documents.
+    """The subjects and versions that a Protobuf document refers to; [] for other documents.
 
     >>> references_of(document("", [{"name": "a.proto", "subject": "a", "version": 2}])), references_of("int")
     ([('a', 2)], [])
@@ -151,8 +151,8 @@ def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
     if known is not None:
         return known
     if name not in imports:
-        enough = f", or it is beyond the limit of {MOST_IMPORTS} files" if len(imports) == MOST_IMPORTS else ""
-        raise NotProtobuf(f'the schema imports "{name}", but has no reference to it{enough}')
+        beyond_limit = f", or it is beyond the limit of {MOST_IMPORTS} files" if len(imports) == MOST_IMPORTS else ""
+        raise NotProtobuf(f'the schema imports "{name}", but has no reference to it{beyond_limit}')
     file = parsed_file(imports[name])
     file.name = name
     return file

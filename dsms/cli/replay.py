@@ -25,7 +25,7 @@ def replay(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Write the dead letters of a source to its topic again, each once.
+    """Write the dead letters of a source to its topic again. A repeated call does not write a record a second time.
 
     Example: dsms replay readings --set "replace(value, 'N/A', 'null')" --where "reason LIKE '%N/A%'"
     """

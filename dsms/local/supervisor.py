@@ -41,8 +41,8 @@ def up(settings: LocalSettings, *, report: Report) -> LocalState:
     if running:
         report(f'a cluster is already running in "{settings.data_dir}"')
         return _wait_running(settings.data_dir, running.supervisor_pid, report)
-    claimed = _prepare(settings, report)
-    pid = _start_daemon(claimed)
+    prepared = _prepare(settings, report)
+    pid = _start_daemon(prepared)
     try:
         return _wait_running(settings.data_dir, pid, report)
     except BaseException:
@@ -72,20 +72,22 @@ def run_foreground(settings: LocalSettings, report: Report) -> None:
 
 
 def _prepare(settings: LocalSettings, report: Report) -> LocalSettings:
+    """Prepares this machine and the data directory for the services. Returns the settings with claimed ports. Raises
+    ExternalError if the disk is too full."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     if (disk := settings.disk) is not None and (shortage := disk.shortage()) is not None:
         raise ExternalError(shortage, hint=advice(disk.reserve))
     prepare(os.environ, report)
-    claimed = settings.with_ports()
-    if claimed.makes_token:
-        made_tokens(claimed.data_dir)
-    return claimed
+    prepared = settings.with_ports()
+    if prepared.makes_token:
+        made_tokens(prepared.data_dir)
+    return prepared
 
 
 def _start_daemon(settings: LocalSettings) -> int:
     program = [sys.executable, "-m", "dsms.local.supervisor", encode(settings).decode(), str(os.getpid())]
-    launcher = [sys.executable, "-I", "-S", detach.__file__, str(settings.data_dir / "supervisor.log")]
-    done = subprocess.run([*launcher, *program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+    detached = [sys.executable, "-I", "-S", detach.__file__, str(settings.data_dir / "supervisor.log")]
+    done = subprocess.run([*detached, *program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
     return int(done.stdout)
 
 
@@ -128,14 +130,14 @@ def _end(pid: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], bool] = lambda: True) -> None:
+def _supervise(settings: LocalSettings, report: Report, launcher_runs: Callable[[], bool] = lambda: True) -> None:
     file = _StateFile(settings)
     with _locked(settings.data_dir), _stop_requests() as stopping:
         callbacks = file.set_services, file.set_waits
         supervision = Supervision(settings, os.environ, services(settings), report, *callbacks, settings.disk)
         file.set_phase("starting")
         try:
-            supervision.start(lambda: stopping() or not wanted())
+            supervision.start(lambda: stopping() or not launcher_runs())
             file.set_phase("running")
             supervision.watch(stopping)
         except Cancelled:
@@ -150,7 +152,8 @@ def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], boo
 
 
 class _StateFile:
-    """The state file of one supervisor. It is removed at the end, except after an error, which then stays readable."""
+    """The state file of one supervisor. The supervisor removes the file at the end. After an error it keeps the file,
+    from which `up` reads the error."""
 
     def __init__(self, settings: LocalSettings) -> None:
         pid = os.getpid()
@@ -175,6 +178,7 @@ class _StateFile:
         self._write(msgspec.structs.replace(self._state, services=states))
 
     def set_waits(self, reason: str | None) -> None:
+        """Records why all services wait for free space on the disk; None if they do not wait."""
         self._write(msgspec.structs.replace(self._state, waits=reason))
 
     def set_error(self, error: str) -> None:
@@ -224,8 +228,8 @@ def _log(line: str) -> None:
 
 
 def main() -> int:
-    """Supervises the services for the settings in the first argument. The start is cancelled when the launcher ends,
-    whose process id is the second argument. Returns the exit code.
+    """Supervises the services for the settings in the first argument, and returns the exit code. The second argument is
+    the process id of the launcher; if the launcher ends before the services are ready, the start is cancelled.
     """
     settings = decode(sys.argv[1], LocalSettings)
     launcher = int(sys.argv[2])

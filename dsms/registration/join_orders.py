@@ -22,8 +22,8 @@ from operators.core.errors import UserError
 
 
 def with_next_order(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
-    """The query, set to change to other orders of its joins; () is the default order for its text. Raises UserError if
-    the orders do not fit its plan, or if its order cannot change."""
+    """The query, set to change to other orders of its joins; () restores the order that the optimizer chooses from the
+    text alone. Raises UserError if the orders do not fit the plan, or if the query's order cannot change."""
     if (why := fixed_because(query)) is not None:
         raise UserError(f'the join order of {query.kind} "{query.name}" cannot change: {why}')
     trees = join_trees(planned(query, catalog).default_order_plan)

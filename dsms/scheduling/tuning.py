@@ -30,7 +30,7 @@ class Bounds(msgspec.Struct, frozen=True):
     one_host: bool = True
 
     def among(self, fragments: int) -> Bounds:
-        """The bounds for one of an executor's fragments, among which its memory is divided equally.
+        """The bounds for one of the `fragments` of an executor, with an equal part of the memory for state.
 
         >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
         450
@@ -58,7 +58,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state_memory: int | str | None = None
 
     def over(self, bounds: Bounds) -> Bounds:
-        """The resulting bounds. Raises UserError if they are invalid.
+        """The bounds with these settings in place of their own. Raises UserError if the result is invalid.
 
         >>> Tuning(max_batch_records=50).over(Bounds(10, 100, 1.0))
         Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, ...)
@@ -69,12 +69,12 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ...
         operators.core.errors.UserError: min_batch_records 10 is above max_batch_records 5
         """
-        given: dict[str, Any] = {
+        changed: dict[str, Any] = {
             name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
         }
         if self.state_memory is not None:
-            given["state_memory"] = read_bytes(str(self.state_memory))
-        tuned = msgspec.structs.replace(bounds, **given)
+            changed["state_memory"] = read_bytes(str(self.state_memory))
+        tuned = msgspec.structs.replace(bounds, **changed)
         if tuned.min_batch_records > tuned.max_batch_records:
             raise UserError(
                 f"min_batch_records {tuned.min_batch_records} is above max_batch_records {tuned.max_batch_records}"
@@ -88,7 +88,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuned
 
 
-#: The numeric options, in the order of `Bounds`.
+#: The options of batches, in the order of `Bounds`; their values are numbers.
 BATCHES = ("min_batch_records", "max_batch_records", "target_batch_seconds")
 
 

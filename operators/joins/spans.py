@@ -1,9 +1,9 @@
 """Spans: the elements of one step, each with the retraction in the same step that ends it.
 
-A row that changes repeatedly has many versions in a step; each ends where the next one begins. Rows of a window end
-without a retraction. Pairing all n elements of a key on one side with all m on the other would form n·m pairs, and
-nearly all of them cancel or are never valid. Spans form a pair only where one span begins while the other is present,
-and the pair's retraction where the first of the two is retracted.
+A row that changes repeatedly has many versions in a step; each ends where the next one begins. If a join paired all n
+elements of a key on one side with all m on the other, nearly all of the n·m pairs would cancel or never be valid.
+Therefore two spans form a pair only if one begins while the other is present, and the pair is retracted when the first
+of the two is. A pair has no retraction if both spans end without one, as the rows of a window do.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Indexes = np.ndarray
 
 
 def candidates_of_step(left: Run, right: Run) -> tuple[Indexes, Indexes]:
-    """The indexes of pairs of elements with equal hashes in two runs by key, both from one step. Pairs that are left
-    out cancel each other.
+    """The pairs of elements with equal hashes that a join needs, as indexes in each run. Both runs are from the same
+    step and sorted by the hash of the key. Pairs that are left out cancel each other, or are never valid.
 
     >>> from operators.core.delta import Delta
     >>> from operators.core.run import arranged
@@ -35,22 +35,27 @@ def candidates_of_step(left: Run, right: Run) -> tuple[Indexes, Indexes]:
     """
     sides = _Spans.of(left), _Spans.of(right)
     lefts, rights = _on_one_clock(*sides)
-    of_left, begun_right = lefts.with_begun(rights, at_once=True)
-    of_right, begun_left = rights.with_begun(lefts, at_once=False)
-    at_left, at_right = np.concatenate([of_left, begun_left]), np.concatenate([begun_right, of_right])
+    # Each pair of overlapping spans is found once: where the later one begins.
+    present_left, begun_right = lefts.with_begun(rights, at_once=True)
+    present_right, begun_left = rights.with_begun(lefts, at_once=False)
+    at_left, at_right = np.concatenate([present_left, begun_left]), np.concatenate([begun_right, present_right])
     retracted_left, retracted_right = lefts.retracted[at_left], rights.retracted[at_right]
-    by_left = np.flatnonzero((retracted_left <= retracted_right) & (retracted_left < lefts.never))
-    by_right = np.flatnonzero(retracted_right < retracted_left)
+    left_first = np.flatnonzero((retracted_left <= retracted_right) & (retracted_left < lefts.never))
+    right_first = np.flatnonzero(retracted_right < retracted_left)
     at_left, at_right = lefts.index[at_left], rights.index[at_right]
-    left_indexes = [sides[0].at[at_left], sides[0].retraction[at_left[by_left]], sides[0].at[at_left[by_right]]]
-    right_indexes = [sides[1].at[at_right], sides[1].at[at_right[by_left]], sides[1].retraction[at_right[by_right]]]
+    left_indexes = [sides[0].at[at_left], sides[0].retraction[at_left[left_first]], sides[0].at[at_left[right_first]]]
+    right_indexes = [
+        sides[1].at[at_right],
+        sides[1].at[at_right[left_first]],
+        sides[1].retraction[at_right[right_first]],
+    ]
     return np.concatenate(left_indexes), np.concatenate(right_indexes)
 
 
 @dataclass(frozen=True)
 class _Spans:
-    """Elements of a run by key: their indexes `at`, and in `retraction` the index of the retraction that ends each,
-    -1 for none.
+    """Spans of a run that is sorted by the hash of the key. For each span, `at` has the index of its element, and
+    `retraction` the index of the retraction that ends it, or -1 if it has none.
 
     A retraction ends an insertion if it is the next change of the same row; any other retraction is an element by
     itself. An element that is retracted at its own instant and order is left out together with its retraction, because
@@ -84,11 +89,12 @@ class _Spans:
         return np.asarray(self.run.sorted_column[self.at])
 
     def _causes(self, indexes: Indexes) -> np.ndarray:
+        """The pairs (instant, order) of elements of the run; `__order` sorts the changes of an instant."""
         return np.stack([self.run.frame[name].to_numpy()[indexes] for name in (FROM, ORDER)], axis=1)
 
     def times(self) -> list[np.ndarray]:
-        """For each span: the instant and order of its beginning; those of its retraction (without one, those of any
-        element); and the instant of its end, with an order before all others."""
+        """Three arrays with a pair (instant, order) for each span: its beginning; its retraction, or an arbitrary pair
+        if it has none; and the end of its element, with an order below all others."""
         ends = self.run.frame[TO].to_numpy()[self.at]
         return [
             self._causes(self.at),
@@ -97,7 +103,7 @@ class _Spans:
         ]
 
     def in_order(self, group: np.ndarray, times: Sequence[np.ndarray], never: int) -> _SortedSpans:
-        """The spans sorted by (group, begin), with numbers in place of their times."""
+        """The spans sorted by (group, begin). `times` are the numbers of their `times()`, and `never` is greater."""
         begin, retraction, until = times
         retracted = np.where(self.retraction == _NONE, never, retraction)
         index = np.lexsort((begin, group))
@@ -108,8 +114,8 @@ class _Spans:
 
 @dataclass(frozen=True)
 class _SortedSpans:
-    """The spans of one side, sorted by (group, begin). Groups and times are small integers that mean the same on both
-    sides; `index` has the number of each span."""
+    """The spans of one side, sorted by (group, begin). A group is an integer for a hash. Groups and times are numbered
+    in common for both sides. `index` has the position of each span in its `_Spans`."""
 
     index: np.ndarray
     group: np.ndarray
@@ -120,8 +126,8 @@ class _SortedSpans:
     never: int
 
     def with_begun(self, others: _SortedSpans, *, at_once: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of a span and one of the other side that begins after it (with `at_once`, also at the same moment)
-        while it is present; both as indexes in the sorted spans."""
+        """The pairs of a span and a span of `others` that begins later, while the first is present. With `at_once`,
+        spans that begin at the same time also form pairs. Both are indexes in the sorted spans."""
         scale = self.never + 1
         points = others.group * scale + others.begin
         low = np.searchsorted(points, self.group * scale + self.begin, "left" if at_once else "right")
@@ -130,7 +136,7 @@ class _SortedSpans:
 
 
 def _on_one_clock(left: _Spans, right: _Spans) -> tuple[_SortedSpans, _SortedSpans]:
-    """Both sides with a common numbering of hashes and of the times of their spans."""
+    """Both sides, sorted; the same integer stands for the same hash, and for the same time, on both sides."""
     hashes = np.unique(np.concatenate([left.hashes, right.hashes]))
     times = [*left.times(), *right.times()]
     clock, number = np.unique(np.concatenate(times), axis=0, return_inverse=True)

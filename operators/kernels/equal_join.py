@@ -33,7 +33,8 @@ def equal_join(
 def equal_pairs(
     left: pl.DataFrame, right: pl.DataFrame, left_keys: Sequence[str], right_keys: Sequence[str]
 ) -> pl.DataFrame:
-    """All pairs of rows with equal keys (without keys: all pairs) of two frames with disjoint columns, side by side.
+    """Each pair of a row of `left` and a row of `right` with equal keys, as one row; without keys, all pairs. The
+    frames must not have equal column names.
 
     >>> nan = pl.DataFrame({"a": [float("nan")]})
     >>> equal_pairs(nan, nan.rename({"a": "b"}), ["a"], ["b"]).rows()

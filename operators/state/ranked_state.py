@@ -1,4 +1,4 @@
-"""A state of copies with two indexes, to look up the best copies of a partition and the copies of a row."""
+"""A state of copies with two indexes: for the best copies of a partition in an order, and for the copies of a row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _RETRACTED = "__retracted"
 
 
 def ranked_state(row: Sequence[str], partition: Sequence[str], order: Sequence[SortKey]) -> tuple[Trace, ...]:
-    """Returns the empty state: copies by row, and copies by partition in their order."""
+    """Returns the empty state: a trace of the copies by row, and one by partition. In the second, the copies of a
+    partition are sorted by `order`, equal ones by arrival."""
     ties = (SortKey(SINCE), SortKey(ARRIVAL), SortKey(TIE))
     return (KeyTrace("key", tuple(row)), cast(Trace, SortedTrace(tuple(partition), (*order, *ties))))
 

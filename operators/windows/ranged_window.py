@@ -21,9 +21,9 @@ class RangedWindow:
     """window(S) at τ = the rows r of S with `from(r) ≤ τ ≤ from(r) + length(r)`. The length of a row is
     `least + fraction · (most - least)`, with the fraction that is set for the offset of its record.
 
-    Settings are logged before they take effect, so the result is a function of the logs of the source and of the
-    settings. They are not part of the operator's identity, because they belong to `query`. Without settings all rows
-    stay for `most`. Stateless.
+    The settings are logged before they take effect, so the result is a function of the logs of the source and of the
+    settings. They belong to the query with the id `query`, so windows that differ only in settings are equal. Without
+    settings all rows stay for `most`. Stateless.
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(4)])
     >>> window = RangedWindow("o7", 10, 30).under(((0, 1.0), (2, 0.5)))

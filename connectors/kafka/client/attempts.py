@@ -1,4 +1,4 @@
-"""Retries requests to brokers that are busy, do not lead a partition (any more), or do not answer."""
+"""Retries requests to brokers that are busy, do not lead a partition (any more), or lose the connection."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class AttemptFailed(Exception):
 
 
 class Attempts:
-    """Waits for answers, and retries failed attempts. `lost` records that an answer was lost, because such a request
-    may still reach the broker, much later.
+    """Waits for answers, and retries failed attempts. It records in `lost` that an answer was lost, because the broker
+    may have received the request, or may still receive it much later.
     """
 
     def __init__(self, connections: BrokerConnections) -> None:
@@ -40,7 +40,8 @@ class Attempts:
         self.lost = False
 
     def answer(self, future: Future) -> Any:
-        """Waits for the answer to a request. Raises AttemptFailed if the answer is lost."""
+        """Waits for the answer to a request. Raises AttemptFailed if the answer is lost, and ExternalError if no answer
+        comes within 30 s."""
         try:
             return self._connections.wait(future, ANSWER_S)
         except ClientError as error:

@@ -17,11 +17,12 @@ _DOUBLE = pa.float64()
 
 
 def with_errors(node: logical.Project, results: tuple[str, ...], variances: tuple[str, ...]) -> logical.Node:
-    """The node with the columns `variances` replaced by the largest relative error of a row's estimates (NULL if one of
-    the estimates is 0) and its confidence.
+    """The node with two columns in place of `variances`. `_error` is the largest relative error of the row's estimates
+    `results`; it is NULL if an estimate with an error is 0. `_confidence` is 1 if nothing was shed (all variances are
+    NULL).
 
-    The plan has two projections, because each reads results of the one below several times. In one projection, the
-    expressions would be many times as large.
+    The plan has two projections, because both read columns of the node below them several times. A single projection
+    would repeat the expressions of these columns.
     """
     columns = {field.name: column(field) for field in schema(node)}
     visible = tuple((name, value) for name, value in columns.items() if name not in variances)
@@ -30,10 +31,10 @@ def with_errors(node: logical.Project, results: tuple[str, ...], variances: tupl
     confidence = call("case", was_shed, number(CONFIDENT), number(1.0))
     named = tuple((f"__error{at}", error) for at, error in enumerate(errors))
     with_each = logical.Project(node, (*visible, *named, (CONFIDENCE, confidence)))
-    each = [column(schema(with_each).field(name)) for name, _ in named]
-    largest = call("case", _any("is_null", each), Literal(None, _DOUBLE), call("greatest", *each))
-    sure = column(schema(with_each).field(CONFIDENCE))
-    return logical.Project(with_each, (*visible, (ERROR, largest), (CONFIDENCE, sure)))
+    each_error = [column(schema(with_each).field(name)) for name, _ in named]
+    largest = call("case", _any("is_null", each_error), Literal(None, _DOUBLE), call("greatest", *each_error))
+    confidence_column = column(schema(with_each).field(CONFIDENCE))
+    return logical.Project(with_each, (*visible, (ERROR, largest), (CONFIDENCE, confidence_column)))
 
 
 def _any(test: str, operands: Sequence[Expression]) -> Expression:

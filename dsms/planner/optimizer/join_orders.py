@@ -22,8 +22,8 @@ from dsms.planner.optimizer.rules.join_order import reorderable
 
 
 def join_trees(node: logical.Node) -> list[JoinTree]:
-    """The trees of inner joins with at least three inputs whose order may change, from the top. Trees below a node
-    whose result depends on the order of rows are left out.
+    """The trees of inner joins whose inputs may be reordered, upper trees first. Each has at least three inputs. Trees
+    below a node whose result depends on the order of rows are left out.
     """
     return [tree for _, tree in tops_of_joins(node)]
 
@@ -87,14 +87,15 @@ def equal_columns(tree: JoinTree) -> list[frozenset[str]]:
 def _connecting(class_: frozenset[str], inputs_in_order: list[list[str]]) -> Iterator[Pair]:
     """The smallest set of pairs that makes the columns of a class equal if inputs are joined in this order."""
     joined: list[str] = []
-    apart = False  # the first input with columns of the class has several, which are not compared with each other yet
+    # Whether the first input with columns of the class has several, and no pair compares these with each other yet.
+    uncompared = False
     for names in inputs_in_order:
         here = [name for name in names if name in class_]
         if joined and here:
-            compared, apart = (joined if apart else joined[:1]), False
+            compared, uncompared = (joined if uncompared else joined[:1]), False
             yield from ((name, here[0]) for name in compared)
             yield from ((joined[0], name) for name in here[1:])
-        apart = apart or (not joined and len(here) > 1)
+        uncompared = uncompared or (not joined and len(here) > 1)
         joined += here
 
 

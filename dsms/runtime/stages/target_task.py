@@ -22,8 +22,8 @@ from dsms.state.stores import StateAddress
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """Where a fragment's runs are stored: in the memory of the store at an address, up to `memory_limit` bytes, and in
-    a cache directory of the host."""
+    """Where a fragment's runs are stored: up to `memory_limit` bytes in the memory of the store `state` (None: no
+    limit), the others on disk. `cache` is the directory of copies that all workers of a host share."""
 
     state: StateAddress
     fragment: str
@@ -37,8 +37,8 @@ class StoreSettings:
 
 @dataclass(frozen=True)
 class TargetTask:
-    """The function that `mapInArrow` runs for a target stage. `frames` is the directory of large frames, if all workers
-    are on one machine."""
+    """The function that `mapInArrow` runs for a target stage. If all workers are on one machine, they exchange large
+    frames as files in the directory `frames`."""
 
     stage: TargetStage
     open_store: Callable[[], StageRuns]

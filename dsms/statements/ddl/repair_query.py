@@ -28,8 +28,8 @@ def _parse(cursor: Cursor, _: st.Name | None) -> RepairQuery:
 
 
 def _apply(statement: RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """Replaces the query by a new version of itself, which reads the whole log. From the instant of the change on, the
-    results are exact."""
+    """Replaces the query by a new version of itself, which reads the whole log. From the instant at which the new
+    version takes over, the results are exact."""
     query = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(query, Query) or not query.sheddable:
         raise statement.name.place.error(
