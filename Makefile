@@ -20,7 +20,7 @@ help: ## list the targets
 demo: setup ## start all services, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep) $(if $(LIVE),--live)
 
-unit: setup ## run the quick tests, with fewer examples: what to run after each change (4 minutes)
+unit: setup ## run the quick tests, with fewer examples: what to run after each change (6 minutes)
 	@HYPOTHESIS_PROFILE=unit $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests $(ARGS)
 
 test: setup ## run all tests, with the real services; several files at a time, more where tests often wait for a service
