@@ -17,8 +17,8 @@ from dsms.runtime.settings import on_one_machine
 from dsms.spark.compat import scratch_checkpoints, spark_home, worker_daemon
 from dsms.spark.compat.class_archive import JVM, home, options
 from dsms.spark.compat.hidden_pandas import spark_without_pandas
+from dsms.spark.compat.shortcut import unseen
 from dsms.spark.compat.spark_home import linked_home
-from dsms.spark.compat.trick import unseen
 from dsms.spark.scratch import make_directories, temporary_directory
 from dsms.spark.source import StreamSource
 
@@ -55,7 +55,7 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
     if unseen(pyspark.__version__):
         log.warning(
-            "the tricks that rely on Spark's internals are untested with this version", spark=pyspark.__version__
+            "the shortcuts that rely on Spark's internals are untested with this version", spark=pyspark.__version__
         )
     archive = os.environ.get("DSMS_CLASS_ARCHIVE") or options(os.environ)
     settings = {

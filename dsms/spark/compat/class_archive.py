@@ -20,8 +20,8 @@ from pathlib import Path
 import pyspark
 
 from dsms.local.artifacts import cache_dir
+from dsms.spark.compat.shortcut import SWITCH, Shortcut
 from dsms.spark.compat.spark_home import jars, linked_home
-from dsms.spark.compat.trick import SWITCH, Shortcut
 
 SHORTCUT = Shortcut("class_archive", "5 s of an executor's start and 5.7 CPU s")
 #: The options of the JVM. The JVM only plans and moves bytes, so it gets the quick compiler and the serial garbage
@@ -80,7 +80,7 @@ def make(environ: Mapping[str, str]) -> bool:
             linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
         command = [sys.executable, "-m", "dsms.spark.archived_session", f"{scratch}/session"]
-        # with all tricks on, so that the archive has the classes for all of them
+        # with all shortcuts on, so that the archive has the classes for all of them
         unswitched = {name: value for name, value in environ.items() if name != SWITCH}
         env = {**unswitched, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
         done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)

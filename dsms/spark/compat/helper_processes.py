@@ -14,7 +14,7 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from dsms.spark.compat.trick import Shortcut
+from dsms.spark.compat.shortcut import Shortcut
 
 SHORTCUT = Shortcut("helper_processes", "114 MB in the first minute of an executor, 48 MB after it")
 log = structlog.get_logger()

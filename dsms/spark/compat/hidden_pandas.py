@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 
-from dsms.spark.compat.trick import Shortcut
+from dsms.spark.compat.shortcut import Shortcut
 
 SHORTCUT = Shortcut("hidden_pandas", "0.9 CPU s of an executor's start and 77 MB of an executor")
 #: PySpark's module, and the function in it that is replaced.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dsms.spark.compat.trick import Shortcut
+from dsms.spark.compat.shortcut import Shortcut
 
 SHORTCUT = Shortcut("scratch_checkpoints", "some 50 ms of the fixed cost of a batch")
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings for a session; empty if the trick is switched off.
+    """The settings for a session; empty if the shortcut is switched off.
 
     >>> settings({"DSMS_PLAIN_SPARK": "1"})
     {}

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyspark
 
-from dsms.spark.compat.trick import Shortcut
+from dsms.spark.compat.shortcut import Shortcut
 
-SHORTCUT = Shortcut("spark_home", "59 MB of an executor; the class archive needs this trick")
+SHORTCUT = Shortcut("spark_home", "59 MB of an executor; the class archive needs this shortcut")
 #: The prefixes of the jars that are left out. They belong to other parts of Spark: machine learning, graphs, Hive,
 #: Kubernetes and Yarn as masters, the server and the shells of Spark Connect and Scala.
 _OTHERS = (

@@ -14,7 +14,7 @@ import os
 import sys
 
 from dsms.spark.compat.hidden_pandas import without_pandas
-from dsms.spark.compat.trick import Shortcut
+from dsms.spark.compat.shortcut import Shortcut
 
 SHORTCUT = Shortcut("worker_daemon", "1.4 s of an executor's start, 1.5 CPU s and 86 MB of an executor")
 #: The name of this module, which is passed to Spark.

@@ -1,6 +1,6 @@
-"""A canary for each trick: it fails if Spark no longer has the internals that the trick relies on.
+"""A canary for each shortcut: it fails if Spark no longer has the internals that the shortcut relies on.
 
-`integration/test_lifecycle.py` tests that the tricks work, `integration/test_plain_spark.py` that everything works
+`integration/test_lifecycle.py` tests that the shortcuts work, `integration/test_plain_spark.py` that everything works
 without them.
 """
 
@@ -18,9 +18,9 @@ import pyspark
 import pytest
 
 from dsms.spark.compat import helper_processes, hidden_pandas, scratch_checkpoints, worker_daemon
+from dsms.spark.compat.shortcut import SEEN_WITH, unseen
+from dsms.spark.compat.shortcuts import SHORTCUTS
 from dsms.spark.compat.spark_home import linked_home
-from dsms.spark.compat.trick import SEEN_WITH, unseen
-from dsms.spark.compat.tricks import SHORTCUTS
 
 HOME = Path(pyspark.__file__).parent
 
@@ -32,7 +32,7 @@ def classes(jar: str) -> set[str]:
 
 
 def hidden_pandas_canary() -> None:
-    """PySpark checks for pandas with its own function, which has the name that the trick replaces."""
+    """PySpark checks for pandas with its own function, which has the name that the shortcut replaces."""
     module, function = hidden_pandas.CHECK
     assert f"{function}()" in inspect.getsource(importlib.import_module(module))
 
@@ -79,12 +79,12 @@ CANARIES: dict[str, Callable[[], None]] = {
 
 def test_every_trick_has_a_canary_and_says_what_it_saves() -> None:
     assert CANARIES.keys() == SHORTCUTS.keys()
-    assert all(trick.saves and trick.name == name for name, trick in SHORTCUTS.items())
+    assert all(shortcut.saves and shortcut.name == name for name, shortcut in SHORTCUTS.items())
 
 
 def test_each_trick_has_a_file_of_its_name() -> None:
     package = Path(hidden_pandas.__file__).parent
-    files = {path.stem for path in package.glob("*.py")} - {"__init__", "trick", "tricks"}
+    files = {path.stem for path in package.glob("*.py")} - {"__init__", "shortcut", "shortcuts"}
     assert files == SHORTCUTS.keys()
 
 
@@ -94,7 +94,7 @@ def test_internals_that_a_trick_relies_on_exist(name: str) -> None:
 
 
 def test_the_installed_spark_is_one_that_was_tried() -> None:
-    assert not unseen(pyspark.__version__), f"try every trick, then add {pyspark.__version__} to {SEEN_WITH}"
+    assert not unseen(pyspark.__version__), f"try every shortcut, then add {pyspark.__version__} to {SEEN_WITH}"
 
 
 def test_workers_find_no_pandas() -> None:

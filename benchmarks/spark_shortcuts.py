@@ -1,10 +1,10 @@
-"""What each trick that relies on Spark's internals saves: `python -m benchmarks.spark_tricks --turns 2`.
+"""What each shortcut that relies on Spark's internals saves: `python -m benchmarks.spark_shortcuts --turns 2`.
 
-Each configuration runs in its own cluster: with all tricks of `dsms/spark/compat`, without each of them in turn, and
+Each configuration runs in its own cluster: with all shortcuts of `dsms/spark/compat`, without each of them in turn, and
 without any. For a new executor the benchmark measures the seconds from its start to the first result of a single
 record, the CPU seconds of all its processes until then, its memory at rest (MB, proportional set size) and the fixed
-cost of a batch (ms), each as the median of the turns. A trick saves the difference from the configuration without it.
-A trick that saves less than 5 % of each figure is not worth its risk. Writes `benchmarks/out/spark_tricks.json`.
+cost of a batch (ms), each as the median of the turns. A shortcut saves the difference from the configuration without
+it. One that saves less than 5 % of each figure is not worth its risk. Writes `benchmarks/out/spark_shortcuts.json`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from benchmarks.fixed_cost import Pulse, gaps, lonely
 from benchmarks.progress import FrontierWatch
 from benchmarks.report import Peer, Result, write_report
 from benchmarks.usage import MB, memory_of, trees
-from dsms.spark.compat.trick import SWITCH
-from dsms.spark.compat.tricks import SHORTCUTS
+from dsms.spark.compat.shortcut import SWITCH
+from dsms.spark.compat.shortcuts import SHORTCUTS
 
-OUT = Path(__file__).parent / "out" / "spark_tricks.json"
+OUT = Path(__file__).parent / "out" / "spark_shortcuts.json"
 NONE_OFF, ALL_OFF = "", "1"
 REST_S = 5.0
 
@@ -49,7 +49,7 @@ UNITS = (("start to first result", "s"), ("CPU until then", "s"), ("memory at re
 
 def main() -> None:
     """Measures all configurations in turns and writes the report."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_tricks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_shortcuts", description=__doc__)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--only", choices=sorted(SHORTCUTS), nargs="*", help="only these")
     options = parser.parse_args()
@@ -68,17 +68,17 @@ def _columns(figures: list[Figures]) -> list[tuple[float, ...]]:
 
 
 def _results(name: str, medians: dict[str, list[float]]) -> list[Result]:
-    """The figures of a configuration, with those of all tricks as its peer."""
-    label = {NONE_OFF: "all tricks", ALL_OFF: "no tricks"}.get(name, f"without {name}")
+    """The figures of a configuration, with those of all shortcuts as its peer."""
+    label = {NONE_OFF: "all shortcuts", ALL_OFF: "no shortcuts"}.get(name, f"without {name}")
     figures = zip(UNITS, medians[name], medians[NONE_OFF], strict=True)
     return [
-        Result(f"{label}: {what}", value, unit, "lower", peer=Peer("all tricks", usual) if name else None)
+        Result(f"{label}: {what}", value, unit, "lower", peer=Peer("all shortcuts", usual) if name else None)
         for (what, unit), value, usual in figures
     ]
 
 
 def _measured(off: str) -> Figures:
-    """Measures a cluster without some tricks. The first executor starts at the same time as the other services;
+    """Measures a cluster without some shortcuts. The first executor starts at the same time as the other services;
     therefore a second executor is measured."""
     os.environ[SWITCH] = off
     with running_cluster() as cluster:

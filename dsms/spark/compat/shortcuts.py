@@ -1,4 +1,4 @@
-"""All tricks that use internals of Spark, by name; the docstring of the package says how to turn them off."""
+"""All shortcuts that use internals of Spark, by name; the docstring of the package says how to turn them off."""
 
 from __future__ import annotations
 
