@@ -31,7 +31,3 @@ class Watchdog:
         if time.monotonic() - self._noted_at >= min(_PERIOD_S, self.limit_s / 4):
             self._noted_at = time.monotonic()
             faulthandler.dump_traceback_later(self.limit_s, exit=True, file=sys.stderr)
-
-    def stop(self) -> None:
-        """Ends the watch."""
-        faulthandler.cancel_dump_traceback_later()

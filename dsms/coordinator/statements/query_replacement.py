@@ -94,10 +94,8 @@ def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim:
     """Raises UserError if the query was dropped meanwhile. A new object under its name is another one: it was not
     halted."""
     if not targets or targets[0].id not in claim.ids:
-        hint, name = (
-            "nothing was replaced; create it again if you need it",
-            kind_of_statement(statement).changed_name(statement),
-        )
+        name = kind_of_statement(statement).changed_name(statement)
+        hint = "nothing was replaced; create it again if you need it"
         raise UserError(f'"{"" if name is None else name.text}" was dropped while it was being replaced', hint=hint)
 
 
