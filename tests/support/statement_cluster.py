@@ -164,7 +164,9 @@ class StatementCluster:
         self.stuck_at: int | None = None
         #: The status of each query that the executor reports.
         self.lanes: dict[str, QueryStatus] = {}
-        self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
+        #: Called after each change of the catalog.
+        self.changed: Callable[[], None] = lambda: None
+        self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: self.changed())
         self.parts = ClusterParts(
             python=True,
             store=self.store,

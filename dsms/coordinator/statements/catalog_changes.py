@@ -3,6 +3,7 @@ the difference of the catalogs before and after it."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 from dsms.coordinator.catalog.catalog_store import Change
@@ -34,16 +35,20 @@ def _read_catalog(statement: st.Statement, parts: ClusterParts) -> StatementResu
 
 
 def _change_catalog(statement: st.Statement, parts: ClusterParts) -> StatementResult:
-    """Makes the change. Until the topics of dropped objects are deleted, no new object can use them."""
+    """Makes the change. Until the topics of dropped objects are deleted, no new object can use them. They are claimed
+    before the catalog lists them, so that the watcher leaves them to this statement."""
+    with ExitStack() as until_deleted:
 
-    def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
-        after, result = apply(statement, catalog, parts.environment())
-        return after.with_dropped_topics(topics_of_dropped(catalog, after)), result
+        def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
+            after, result = apply(statement, catalog, parts.environment())
+            dropped = topics_of_dropped(catalog, after)
+            until_deleted.enter_context(parts.deletions.claimed(each.topic for each in dropped))
+            return after.with_dropped_topics(dropped), result
 
-    change = parts.change(decide)
-    if change.after.version != change.before.version:
-        _follow_up(change, parts)
-    notices = _delete_topics(change, parts)
+        change = parts.change(decide)
+        if change.after.version != change.before.version:
+            _follow_up(change, parts)
+        notices = _delete_topics(change, parts)
     return replace(change.answer, notices=(*change.answer.notices, *notices))
 
 
@@ -63,13 +68,14 @@ def _follow_up(change: Change[StatementResult], parts: ClusterParts) -> None:
 def _delete_topics(change: Change[StatementResult], parts: ClusterParts) -> tuple[str, ...]:
     """Deletes the topics of dropped objects once executors write no more results to them. If Kafka fails meanwhile,
     returns a notice that they will be deleted later."""
-    topics = [dropped.topic for dropped in topics_of_dropped(change.before, change.after)]
-    if not topics:
+    known = change.before.dropped_topics
+    dropped = [each for topic, each in change.after.dropped_topics.items() if topic not in known]
+    if not dropped:
         return ()
     try:
-        delete_dropped(parts, topics)
+        delete_dropped(parts, dropped)
     except DsmsError as error:
-        names = ", ".join(f'"{topic}"' for topic in topics)
+        names = ", ".join(f'"{each.topic}"' for each in dropped)
         return (f"deleted later: topic {names} ({error})",)
     return ()
 

@@ -6,13 +6,13 @@ once they are deleted. If the coordinator ends or Kafka fails between the two, t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
 from dsms.coordinator.statements.cluster_parts import ClusterParts
+from dsms.coordinator.watcher.background import Background
 from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Query, Table
@@ -36,14 +36,15 @@ def _topic_of(item: Query | Table) -> DroppedTopic:
     return DroppedTopic(item.topic, item.id, item.topic_id, linked=bool(item.shares or item.divided))
 
 
-def delete_dropped(parts: ClusterParts, topics: Collection[str]) -> None:
-    """Deletes topics that the catalog lists as dropped. Waits first until no executor writes them any more, at most a
-    few seconds. Raises DsmsError if Kafka or the catalog's log fails; the watcher then tries again."""
-    with parts.deletions.claimed(topics) as mine:
-        parts.plans.await_stopped(parts.store.catalog.version)
-        for dropped in [entry for topic, entry in parts.store.catalog.dropped_topics.items() if topic in mine]:
-            parts.delete_topic(dropped)
-        parts.store.change(lambda catalog: (catalog.without_dropped_topics(mine), None))
+def delete_dropped(parts: ClusterParts, topics: Collection[DroppedTopic]) -> None:
+    """Deletes topics that the caller has claimed, and takes them out of the catalog. Waits first until no executor
+    writes them any more, at most a few seconds. Raises DsmsError if Kafka or the catalog's log fails; the watcher then
+    tries again."""
+    parts.plans.await_stopped(parts.store.catalog.version)
+    for dropped in topics:
+        parts.delete_topic(dropped)
+    deleted = [dropped.topic for dropped in topics]
+    parts.store.change(lambda catalog: (catalog.without_dropped_topics(deleted), None))
 
 
 @dataclass
@@ -52,23 +53,23 @@ class LeftTopics:
     or Kafka failed. It does so in a thread of its own, since it waits for executors and for statements that read."""
 
     parts: ClusterParts
-    _thread: threading.Thread | None = None
+    _background: Background = field(default_factory=lambda: Background("dropped-topics"))
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Begins to delete the topics that are left, unless that is under way."""
-        left = self.parts.deletions.free(self.parts.store.catalog.dropped_topics)
-        if left and not self.busy:
-            self._thread = threading.Thread(target=self._delete, args=(left,), name="dropped-topics", daemon=True)
-            self._thread.start()
+        if self.parts.deletions.free(self.parts.store.catalog.dropped_topics):
+            self._background.start(self._delete)
 
     @property
     def busy(self) -> bool:
         """Whether topics are being deleted."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._background.busy
 
-    def _delete(self, left: list[str]) -> None:
-        try:
-            delete_dropped(self.parts, left)
-            log.info("deleted topics of dropped objects", topics=left)
-        except DsmsError as error:
-            log.warning("topics of dropped objects will be deleted later", topics=left, reason=str(error))
+    def _delete(self) -> None:
+        dropped = self.parts.store.catalog.dropped_topics
+        with self.parts.deletions.claimed(dropped) as left:
+            try:
+                delete_dropped(self.parts, [dropped[topic] for topic in left])
+                log.info("deleted topics of dropped objects", topics=sorted(left))
+            except DsmsError as error:
+                log.warning("topics of dropped objects will be deleted later", topics=sorted(left), reason=str(error))

@@ -3,9 +3,8 @@ written once all running writers name themselves in their records."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -14,6 +13,7 @@ from connectors.kafka.client.names import transactional_id
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.records.epoch_writer import EpochWriter
 from connectors.kafka.records.record_columns import Records
+from dsms.coordinator.watcher.background import Background
 from dsms.placement.leases import RUNNING, ExecutorStatus
 from operators.core.errors import DsmsError
 
@@ -41,14 +41,12 @@ class CutOver:
     logs: tuple[InternalLog, ...]
     fragments: Callable[[], Iterable[str]]
     _done: bool = False
-    _thread: threading.Thread | None = None
+    _background: Background = field(default_factory=lambda: Background("cut-over"))
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Writes the cut-over to each topic that has none, when all writers name themselves."""
-        busy = self._thread is not None and self._thread.is_alive()
-        if not (self._done or busy) and all_mark(self.fragments(), alive):
-            self._thread = threading.Thread(target=self._try, name="cut-over", daemon=True)
-            self._thread.start()
+        if not (self._done or self._background.busy) and all_mark(self.fragments(), alive):
+            self._background.start(self._try)
 
     def _try(self) -> None:
         try:

@@ -63,6 +63,20 @@ def test_the_duty_leaves_a_topic_to_the_drop_that_deletes_it(cluster: StatementC
     assert cluster.topics.deleted == ["dsms.q"]
 
 
+def test_the_duty_leaves_a_topic_to_the_drop_that_has_just_listed_it(cluster: StatementCluster) -> None:
+    duty = LeftTopics(cluster.parts)
+    listed: list[bool] = []
+
+    def turn() -> None:
+        duty(cluster.alive())
+        listed.append("dsms.q" in cluster.store.catalog.dropped_topics)
+        assert not duty.busy
+
+    cluster.changed = turn
+    cluster.execute("DROP QUERY q")
+    assert listed == [True, False] and cluster.topics.deleted == ["dsms.q"]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
