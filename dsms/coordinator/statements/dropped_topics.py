@@ -53,17 +53,12 @@ class LeftTopics:
     or Kafka failed. It does so in a thread of its own, since it waits for executors and for statements that read."""
 
     parts: ClusterParts
-    _background: Background = field(default_factory=lambda: Background("dropped-topics"))
+    background: Background = field(default_factory=lambda: Background("dropped-topics"))
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Begins to delete the topics that are left, unless that is under way."""
         if self.parts.deletions.free(self.parts.store.catalog.dropped_topics):
-            self._background.start(self._delete)
-
-    @property
-    def busy(self) -> bool:
-        """Whether topics are being deleted."""
-        return self._background.busy
+            self.background.start(self._delete)
 
     def _delete(self) -> None:
         dropped = self.parts.store.catalog.dropped_topics

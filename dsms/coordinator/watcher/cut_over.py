@@ -41,12 +41,12 @@ class CutOver:
     logs: tuple[InternalLog, ...]
     fragments: Callable[[], Iterable[str]]
     _done: bool = False
-    _background: Background = field(default_factory=lambda: Background("cut-over"))
+    background: Background = field(default_factory=lambda: Background("cut-over"))
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Writes the cut-over to each topic that has none, when all writers name themselves."""
-        if not (self._done or self._background.busy) and all_mark(self.fragments(), alive):
-            self._background.start(self._try)
+        if not (self._done or self.background.busy) and all_mark(self.fragments(), alive):
+            self.background.start(self._try)
 
     def _try(self) -> None:
         try:

@@ -42,7 +42,7 @@ def made(*logs: Log) -> Noted:
 
 def turned(duty: CutOver, alive: dict[str, ExecutorStatus]) -> None:
     duty(alive)
-    assert wait_until(lambda: duty._thread is None or not duty._thread.is_alive(), 10, pause_s=0.005)
+    assert wait_until(lambda: not duty.background.busy, 10, pause_s=0.005)
 
 
 def test_cut_over_waits_for_executors_that_mark_records_and_happens_once() -> None:

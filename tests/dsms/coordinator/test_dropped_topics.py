@@ -58,7 +58,7 @@ def test_the_duty_leaves_a_topic_to_the_drop_that_deletes_it(cluster: StatementC
     with cluster.waiting_for_executors("DROP QUERY q") as drop:
         assert wait_until(lambda: cluster.parts.deletions.free(["dsms.q"]) == [], 10)
         duty(cluster.alive())
-        assert not duty.busy
+        assert not duty.background.busy
     drop.result()
     assert cluster.topics.deleted == ["dsms.q"]
 
@@ -70,7 +70,7 @@ def test_the_duty_leaves_a_topic_to_the_drop_that_has_just_listed_it(cluster: St
     def turn() -> None:
         duty(cluster.alive())
         listed.append("dsms.q" in cluster.store.catalog.dropped_topics)
-        assert not duty.busy
+        assert not duty.background.busy
 
     cluster.changed = turn
     cluster.execute("DROP QUERY q")
