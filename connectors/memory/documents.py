@@ -1,11 +1,11 @@
-"""Documents by name, some of which expire."""
+"""The documents of a cluster in memory."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,14 @@ class Document:
     ends: float
 
 
-class Documents:
-    """Documents by name. Several threads may use them.
+class MemoryDocumentStore:
+    """Implements `connectors.state.documents.DocumentStore`. Several threads may use it. `clock` returns seconds.
 
     >>> now = [0.0]
-    >>> documents = Documents(lambda: now[0])
-    >>> documents.set("executor:e", b"alive", lasts_s=4)
+    >>> documents = MemoryDocumentStore(lambda: now[0])
+    >>> documents.set("executor:e", b"alive", "writing a sign of life", lasts_ms=4_000)
+    >>> documents.expiring("executor:", "reading signs of life")
+    {'e': b'alive'}
     >>> now[0] = 4.0
     >>> documents.get("executor:e")
     """
@@ -32,22 +34,35 @@ class Documents:
 
     def get(self, name: str) -> bytes | None:
         """A document; None if it does not exist or has expired."""
-        found = self.all(name).get(name)
+        found = self.all().get(name)
         return None if found is None else found.body
 
-    def set(self, name: str, body: bytes, lasts_s: float = inf) -> None:
-        """Replaces a document."""
+    def set(self, name: str, body: bytes, doing: str, lasts_ms: int | None = None) -> None:
+        """Replaces a document, which expires after `lasts_ms`; None means never."""
         with self._lock:
-            self._documents[name] = Document(body, self._clock() + lasts_s)
+            ends = inf if lasts_ms is None else self._clock() + lasts_ms / 1000
+            self._documents[name] = Document(body, ends)
 
-    def delete(self, name: str) -> None:
-        """Removes a document."""
+    def delete(self, name: str, doing: str) -> None:
+        """Removes a document, if it exists."""
         with self._lock:
             self._documents.pop(name, None)
 
-    def all(self, prefix: str = "") -> dict[str, Document]:
-        """The documents whose names begin with a prefix, in the order of their names."""
+    def expiring(self, prefix: str, doing: str) -> dict[str, bytes]:
+        """The documents that expire and whose names begin with a prefix, by the rest of their names, in order."""
+        found = ((name, each) for name, each in self.all().items() if name.startswith(prefix) and not isinf(each.ends))
+        return {name.removeprefix(prefix): each.body for name, each in found}
+
+    def place(self, name: str) -> str:
+        """The name of a document."""
+        return name
+
+    def ping(self) -> None:
+        """Memory always answers."""
+
+    def all(self) -> dict[str, Document]:
+        """The documents that have not expired, in the order of their names."""
         with self._lock:
             now = self._clock()
-            self._documents = {name: each for name, each in self._documents.items() if now < each.ends}
-            return {name: self._documents[name] for name in sorted(self._documents) if name.startswith(prefix)}
+            self._documents = {name: each for name, each in sorted(self._documents.items()) if now < each.ends}
+            return dict(self._documents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isinf
 
-from connectors.memory.documents import Documents
+from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.manifest import Manifest
 from connectors.memory.runs import Runs
 from connectors.state.inspection import Found, FoundManifest
@@ -20,7 +20,7 @@ class MemoryInspection:
     store = "memory"
 
     def __init__(
-        self, cluster: str, documents: Documents, manifests: Mapping[str, Manifest], runs: Mapping[str, Runs]
+        self, cluster: str, documents: MemoryDocumentStore, manifests: Mapping[str, Manifest], runs: Mapping[str, Runs]
     ) -> None:
         self.cluster, self._documents, self._manifests, self._runs = cluster, documents, manifests, runs
 
@@ -52,7 +52,7 @@ class MemoryInspection:
         """Removes a key."""
         kind, _, name = key.decode().partition(" ")
         if kind == _DOCUMENT:
-            self._documents.delete(name)
+            self._documents.delete(name, "removing a document")
         elif kind == _MANIFEST:
             self._manifests[name].clear()
         else:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from connectors.memory.answers import MemoryAnswers
-from connectors.memory.cluster import MemoryCluster
-from connectors.memory.documents import Documents
+from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.inspection import MemoryInspection
 from connectors.memory.manifest import Manifest, MemoryManifest
 from connectors.memory.runs import MemoryRuns, Runs
+from connectors.state.cluster import ClusterState
 
 
 class MemoryState:
@@ -27,14 +27,14 @@ class MemoryState:
 
     def __init__(self, cluster: str = "local", clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._clock = cluster, clock
-        self._documents = Documents(clock)
+        self._documents = MemoryDocumentStore(clock)
         self._manifests: dict[str, Manifest] = defaultdict(Manifest)
         self._runs: dict[str, Runs] = defaultdict(Runs)
         self._answers = MemoryAnswers(clock)
 
-    def cluster(self) -> MemoryCluster:
+    def cluster(self) -> ClusterState:
         """The documents of the cluster."""
-        return MemoryCluster(self._documents, self._cluster)
+        return ClusterState(self._cluster, self._documents)
 
     def manifest(self, fragment: str) -> MemoryManifest:
         """The manifest of a fragment, for one incarnation."""

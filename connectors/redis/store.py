@@ -9,10 +9,11 @@ import redis
 from connectors.alarms import Alarms
 from connectors.redis.answers import RedisAnswers
 from connectors.redis.client import connect
-from connectors.redis.cluster import RedisCluster
+from connectors.redis.documents import RedisDocumentStore
 from connectors.redis.inspection import RedisInspection
 from connectors.redis.manifest import RedisManifest
 from connectors.redis.runs import RedisRuns
+from connectors.state.cluster import ClusterState
 
 #: The schemes of the URLs that `client.connect` opens.
 SCHEMES = (
@@ -33,9 +34,9 @@ class RedisState:
         self._client: redis.Redis = connect(url)
         self._cluster, self._alarms = cluster, alarms
 
-    def cluster(self) -> RedisCluster:
+    def cluster(self) -> ClusterState:
         """The documents of the cluster."""
-        return RedisCluster(self._client, self._cluster, self._alarms)
+        return ClusterState(self._cluster, RedisDocumentStore(self._client, self._cluster, self._alarms))
 
     def manifest(self, fragment: str) -> RedisManifest:
         """The manifest of a fragment, for one incarnation."""
