@@ -43,6 +43,7 @@ ORDER = (
     "connectors.memory",
     "connectors.redis",
     "connectors.kafka",
+    "connectors.simulation",
     "connectors.kubernetes",
     "connectors.tables",
     "connectors.objects",
@@ -67,6 +68,7 @@ ORDER = (
     "dsms.command",
     "dsms.executor",
     "dsms.coordinator",
+    "dsms.simulation",
     "dsms.client",
     "dsms.testing",
     "dsms.cli",
@@ -96,10 +98,14 @@ HOMES = {
     "pyspark": (("dsms/spark/",), "Spark runs fragments"),
     "py4j": (("dsms/spark/",), "Spark's own errors"),
     "confluent_kafka": (
-        ("connectors/kafka/", "dsms/local/probes.py"),
-        "the log; is the broker up?",
+        ("connectors/kafka/", "connectors/simulation/kafka/", "dsms/local/probes.py"),
+        "the log; its simulation; is the broker up?",
     ),
-    "kafka": (("connectors/kafka/",), "requests of Kafka's protocol, whose records are read and written as columns"),
+    "kafka": (
+        ("connectors/kafka/", "connectors/simulation/kafka/"),
+        "requests of Kafka's protocol, whose records are read and written as columns",
+    ),
+    "greenlet": (("connectors/simulation/",), "tasks of a simulation"),
     "cramjam": (("connectors/kafka/",), "compression of batches of records"),
     "redis": (("connectors/redis/", "dsms/local/probes.py"), "state and leases; is the server up?"),
     "kubernetes": (("connectors/kubernetes/",), "the lease of the leading coordinator"),
@@ -154,7 +160,7 @@ HOMES = {
 #: The places of `dsms` that may import the package of a store of state; all others use `connectors.state`.
 STORE_HOMES = {
     "connectors.redis": (("dsms/state/stores.py",), "opens stores by their URLs, in every process"),
-    "connectors.memory": (("dsms/testing/",), "the state of a LocalSession"),
+    "connectors.memory": (("dsms/testing/", "dsms/simulation/"), "the state of a LocalSession, and of a simulation"),
 }
 #: Libraries of all packages: Arrow crosses every boundary, Polars and NumPy hold columns, msgspec encodes documents.
 EVERYWHERE = {"pyarrow", "polars", "numpy", "msgspec"}

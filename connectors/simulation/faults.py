@@ -1,0 +1,90 @@
+"""The faults of a simulation: a plan drawn in advance, so that a failing simulation is shrunk by leaving faults out.
+
+Neighbours ask the plan at each call whether a fault applies to it. Faults that do not wait for a call, such as the kill
+of a process, are carried out by the simulation itself when their time has come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal[
+    # requests to Kafka, and calls of the state store
+    "request lost",  # the connection is cut before the neighbour gets the request
+    "answer lost",  # the neighbour executes the request, then the connection is cut
+    "request late",  # the connection is cut, and the request arrives `for_s` later, perhaps after its retry
+    "slow",  # the answer comes `for_s` later
+    # Kafka
+    "leader moves",  # the partitions that a broker leads move to other brokers
+    "broker restarts",  # all connections to a broker are cut; it is away for `for_s`
+    # the state store
+    "store restarts",  # it is away for `for_s` and keeps its content
+    "store loses all",  # it is away for `for_s` and comes back empty
+    "store goes back",  # it comes back with the content of `for_s` ago
+    "store full",  # writes fail for `for_s`
+    # files
+    "bit flips",  # in a file of a host
+    "files lost",  # a host loses the files that were not flushed to disk, and the process is killed
+    "disk full",  # writes of files fail for `for_s`
+    # processes
+    "kill",  # a process is killed, and started again after `for_s`
+    "pause",  # a process is stopped for `for_s`
+    "clock jumps",  # the wall clock of a process jumps by `for_s` (which may be negative)
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault that happens from `at_s` on: once, at the first call that it applies to.
+
+    `target` is the name of a process, a broker or a host ("": any). `operation` restricts it to calls of one name, such
+    as "EndTxn" or "commit" ("": all).
+    """
+
+    at_s: float
+    kind: Kind
+    target: str = ""
+    operation: str = ""
+    for_s: float = 0.0
+
+    def __str__(self) -> str:
+        """The fault as a line of a story."""
+        where = f" of {self.target}" if self.target else ""
+        what = f" at {self.operation}" if self.operation else ""
+        return f"{self.at_s:.3f} s: {self.kind}{where}{what}" + (f", {self.for_s:g} s" if self.for_s else "")
+
+
+class FaultPlan:
+    """The faults that have not happened yet, and how many of each kind have.
+
+    >>> plan = FaultPlan([Fault(5.0, "answer lost", "executor-1", "EndTxn")])
+    >>> plan.take(["answer lost"], 4.0, "executor-1", "EndTxn")
+    >>> str(plan.take(["answer lost", "slow"], 6.0, "executor-1", "EndTxn"))
+    '5.000 s: answer lost of executor-1 at EndTxn'
+    >>> plan.happened["answer lost"]
+    1
+    """
+
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
+        self._waiting = sorted(faults, key=lambda fault: (fault.at_s, str(fault)))
+        self.happened: Counter[Kind] = Counter()
+
+    def take(self, kinds: Collection[Kind], now: float, target: str = "", operation: str = "") -> Fault | None:
+        """The next fault of some kinds that applies to a call; it then counts as having happened."""
+        for at, fault in enumerate(self._waiting):
+            if fault.at_s > now:
+                break
+            if fault.kind in kinds and fault.target in ("", target) and fault.operation in ("", operation):
+                self.happened[fault.kind] += 1
+                return self._waiting.pop(at)
+        return None
+
+    def due(self, kinds: Collection[Kind]) -> list[Fault]:
+        """Takes all faults of some kinds, whenever they happen: those that the simulation carries out itself."""
+        taken = [fault for fault in self._waiting if fault.kind in kinds]
+        self._waiting = [fault for fault in self._waiting if fault.kind not in kinds]
+        return taken
