@@ -1,0 +1,152 @@
+"""A stand-in for Spark: it runs the real source and target tasks of a fragment as tasks of the simulation.
+
+Like Spark, it asks the planner for the end of the next batch, reads slices and computes targets in parallel, exchanges
+messages as Arrow batches whose order is not determined, and passes on the errors of workers as text.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.simulation.scheduler import Scheduler
+from connectors.simulation.threads import Event, Thread, ThreadPool
+from dsms.executor.engine import Batch
+from dsms.runtime.batching.offsets import Offsets
+from dsms.runtime.batching.planner import Calls
+from dsms.runtime.stages.source_task import run_source_task
+from dsms.runtime.stages.target_task import TargetTask
+from dsms.runtime.stages.wire import DRIVER, Envelope, envelopes
+from dsms.spark.errors import reason_of
+from operators.core.errors import DsmsError
+
+#: Seconds between two questions to the planner while there is nothing to do. Spark asks more often.
+POLL_S = 0.2
+#: The least and greatest time that a task of a worker takes.
+_TASK_S = (0.0005, 0.01)
+
+
+class SimulatedEngine:
+    """Implements `dsms.executor.engine.Engine`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def stream(self, name: str, directory: Path, calls: Calls, on_batch: Callable[[Batch], None]) -> SimulatedStream:
+        """The stream of a fragment."""
+        return SimulatedStream(self._scheduler, name, calls, on_batch)
+
+    def renewed(self) -> SimulatedEngine:
+        """Another engine."""
+        return SimulatedEngine(self._scheduler)
+
+    def warm_up(self, tasks: int) -> None:
+        """Does nothing."""
+
+    def workers_survive(self, tasks: int) -> bool:
+        """Whether the workers survive; they do."""
+        return True
+
+
+class SimulatedStream:
+    """Plans and runs one batch after the other."""
+
+    def __init__(self, scheduler: Scheduler, name: str, calls: Calls, on_batch: Callable[[Batch], None]) -> None:
+        self._scheduler, self._calls, self._on_batch = scheduler, calls, on_batch
+        self._stopping = Event(scheduler)
+        self._failed: DsmsError | None = None
+        self._thread = Thread(scheduler, self._run, f"stream {name}")
+
+    def start(self) -> None:
+        """Starts the first batch."""
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises the error that ended the stream."""
+        if self._failed is not None:
+            raise self._failed
+
+    def stop(self) -> None:
+        """Stops after a running batch."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._run_batches()
+        except DsmsError as error:
+            self._failed = error
+
+    def _run_batches(self) -> None:
+        start: Offsets = self._calls["initial"]()
+        while not self._stopping.is_set():
+            end: Offsets = self._calls["latest"](start)
+            if end == start:
+                self._stopping.wait(POLL_S)
+                continue
+            tasks = self._calls["tasks"](start, end)
+            self._on_batch(SimulatedBatch(self._scheduler, tasks))
+            start = end
+
+
+class SimulatedBatch:
+    """A batch: its source stage is computed by `run`, or earlier by `read`."""
+
+    def __init__(self, scheduler: Scheduler, tasks: Sequence[bytes], sent: Sequence[pa.RecordBatch] = ()) -> None:
+        self._scheduler, self._tasks, self._sent = scheduler, tasks, sent
+        self._read: list[Envelope] = []
+
+    def read(self) -> tuple[list[Envelope], SimulatedBatch]:
+        """Runs the source stage. Returns its messages to the driver, and the batch with the others."""
+        sent = self._source_stage()
+        rest = SimulatedBatch(self._scheduler, (), [_part(batch, DRIVER, among=False) for batch in sent])
+        rest._read = [each for batch in sent for each in envelopes(_part(batch, DRIVER, among=True))]
+        return rest._read, rest
+
+    def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
+        """Runs all stages, and yields the messages to the driver."""
+        routed = [*self._sent, *self._source_stage()]
+        for stage in stages:
+            routed = self._exchanged(stage, routed, targets)
+        yield from self._read
+        for batch in routed:
+            yield from envelopes(batch)
+
+    def _source_stage(self) -> list[pa.RecordBatch]:
+        return self._in_parallel([lambda task=task: list(run_source_task(pickle.loads(task))) for task in self._tasks])
+
+    def _exchanged(self, stage: TargetTask, routed: Sequence[pa.RecordBatch], targets: int) -> list[pa.RecordBatch]:
+        """The messages that the targets send after they have received some."""
+        received = [[_of_target(batch, target) for batch in routed] for target in range(targets)]
+        return self._in_parallel([lambda mine=mine: list(stage(mine)) for mine in received])
+
+    def _in_parallel(self, calls: Sequence[Callable[[], Iterable[pa.RecordBatch]]]) -> list[pa.RecordBatch]:
+        """The batches that all calls return, in an order of chance. Raises the first error as Spark's text says it."""
+        if not calls:
+            return []
+        with ThreadPool(self._scheduler, len(calls), "worker") as pool:
+            results = [pool.submit(self._timed, call) for call in calls]
+        try:
+            batches = [batch for result in results for batch in result.result()]
+        except DsmsError as error:
+            raise reason_of(RuntimeError(f"{type(error).__module__}.{type(error).__name__}: {error}")) from error
+        self._scheduler.random.shuffle(batches)
+        return batches
+
+    def _timed(self, call: Callable[[], Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
+        self._scheduler.sleep(self._scheduler.random.uniform(*_TASK_S))
+        return call()
+
+
+def _of_target(batch: pa.RecordBatch, target: int) -> pa.RecordBatch:
+    return batch.filter(pc.equal(batch.column("target"), pa.scalar(target, pa.int32())))
+
+
+def _part(batch: pa.RecordBatch, stage: int, *, among: bool) -> pa.RecordBatch:
+    """The messages to a stage, or all others."""
+    chosen = pc.equal(batch.column("stage"), pa.scalar(stage, pa.int32()))
+    return batch.filter(chosen if among else pc.invert(chosen))
