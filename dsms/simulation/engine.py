@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -117,12 +118,12 @@ class SimulatedBatch:
             yield from envelopes(batch)
 
     def _source_stage(self) -> list[pa.RecordBatch]:
-        return self._in_parallel([lambda task=task: list(run_source_task(pickle.loads(task))) for task in self._tasks])
+        return self._in_parallel([partial(_source_task, task) for task in self._tasks])
 
     def _exchanged(self, stage: TargetTask, routed: Sequence[pa.RecordBatch], targets: int) -> list[pa.RecordBatch]:
         """The messages that the targets send after they have received some."""
         received = [[_of_target(batch, target) for batch in routed] for target in range(targets)]
-        return self._in_parallel([lambda mine=mine: list(stage(mine)) for mine in received])
+        return self._in_parallel([partial(_target_task, stage, mine) for mine in received])
 
     def _in_parallel(self, calls: Sequence[Callable[[], Iterable[pa.RecordBatch]]]) -> list[pa.RecordBatch]:
         """The batches that all calls return, in an order of chance. Raises the first error as Spark's text says it."""
@@ -140,6 +141,14 @@ class SimulatedBatch:
     def _timed(self, call: Callable[[], Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
         self._scheduler.sleep(self._scheduler.random.uniform(*_TASK_S))
         return call()
+
+
+def _source_task(pickled: bytes) -> list[pa.RecordBatch]:
+    return list(run_source_task(pickle.loads(pickled)))
+
+
+def _target_task(stage: TargetTask, received: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return list(stage(received))
 
 
 def _of_target(batch: pa.RecordBatch, target: int) -> pa.RecordBatch:

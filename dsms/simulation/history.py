@@ -79,8 +79,10 @@ class History:
     @property
     def until_s(self) -> float:
         """When the last thing of the history has happened."""
-        times = [each.at_s for each in (*self.statements, *self.publications, *self.added)]
-        return max([*times, *(fault.at_s + max(fault.for_s, 0.0) for fault in self.faults), 0.0])
+        times = [statement.at_s for statement in self.statements]
+        times += [publication.at_s for publication in self.publications]
+        times += [added.at_s for added in self.added]
+        return max([*times, *(fault.at_s + max(fault.for_s, 0.0) for fault in self.faults)], default=0.0)
 
     @property
     def size(self) -> int:

@@ -29,9 +29,9 @@ def shrunk(history: History, fails: Callable[[History], bool], most_runs: int = 
         parts: tuple[Any, ...] = getattr(history, part)
 
         def still(tried: Sequence[Any], part: Part = part, history: History = history) -> bool:
-            return budget.take() and fails(replace(history, **{part: tuple(tried)}))
+            return budget.take() and fails(_with(history, part, tried))
 
-        history = replace(history, **{part: tuple(fewest(parts, still))})
+        history = _with(history, part, fewest(parts, still))
     return history
 
 
@@ -57,6 +57,11 @@ def fewest(parts: Sequence[_T], fails: Callable[[Sequence[_T]], bool]) -> Sequen
         if len(left) < before:
             size = max(min(size, len(left) // 2), 1)
     return left
+
+
+def _with(history: History, part: Part, parts: Sequence[Any]) -> History:
+    changed: dict[str, Any] = {part: tuple(parts)}
+    return replace(history, **changed)
 
 
 def _without_pieces(parts: list[_T], size: int) -> Iterator[list[_T]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from connectors.simulation.scheduler import Process, Scheduler, Signal, Stuck
@@ -19,7 +21,7 @@ def talk(seed: int, tasks: int = 5, turns: int = 4) -> tuple[list[str], str]:
 
     process = Process("p")
     for name in "abcdefgh"[:tasks]:
-        scheduler.spawn(lambda name=name: speak(name), name, process)
+        scheduler.spawn(partial(speak, name), name, process)
     scheduler.run_until(1.0)
     digest = scheduler.trace.digest
     scheduler.close()
@@ -82,7 +84,7 @@ def test_a_killed_process_takes_no_step_more_and_does_not_clean_up_before_the_en
 
     killed, other = Process("killed"), Process("other")
     for process in (killed, other):
-        scheduler.spawn(lambda process=process: work(process), "work", process)
+        scheduler.spawn(partial(work, process), "work", process)
     scheduler.run_until(3.5)
     scheduler.kill(killed)
     scheduler.run_until(9.5)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import connectors.alarms
+import dsms.executor.serial_thread
 from connectors.memory.manifest import Manifest
 from connectors.simulation.scheduler import EPOCH_S, Process, Scheduler
 from connectors.simulation.virtual import virtual
@@ -35,9 +36,8 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Callable[[Any], ob
         module: Any = connectors.alarms
         given = SimpleNamespace(**{name: getattr(module.threading, name) for name in names})
         given.sleep, given.now = module.time.sleep, module.time.monotonic
-        from dsms.executor import serial_thread
-
-        given.Pool = serial_thread.ThreadPoolExecutor
+        pools: Any = dsms.executor.serial_thread
+        given.Pool = pools.ThreadPoolExecutor
 
         def within(body: Callable[[Any], object]) -> object:
             result: list[object] = []
