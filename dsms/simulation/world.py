@@ -4,27 +4,121 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.topics import SOURCE, ensure_topic
 from connectors.simulation.faults import Fault, FaultPlan, Kind
-from connectors.simulation.scheduler import EPOCH_S, Process, Scheduler
-from connectors.simulation.threads import Clock, Event
+from connectors.simulation.kafka.brokers import Brokers
+from connectors.simulation.scheduler import Process, Scheduler
+from connectors.simulation.state import SimulatedStore
+from connectors.simulation.threads import Event
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.executor.process import ExecutorProcess
 from dsms.runtime.settings import ExecutorSettings
-from dsms.simulation.clients import Leading, Producer, StatementClient, in_order
+from dsms.simulation.clients import Leading, Producer, StatementClient
 from dsms.simulation.engine import SimulatedEngine
 from dsms.simulation.history import AddedPartitions, History
 from dsms.simulation.processes import Service
 
-CLUSTER = "sim"
-COORDINATOR = "coordinator"
+CLUSTER, COORDINATOR = "sim", "coordinator"
 #: The faults that the world carries out itself.
 _OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps")
+
+
+class World:
+    """The world of a history. `start` starts everything; `scheduler.run_until` lets time pass."""
+
+    def __init__(self, history: History) -> None:
+        self.history, layout = history, history.layout
+        self.scheduler = Scheduler(history.seed)
+        self.plan = FaultPlan(history.faults)
+        self.brokers = Brokers(self.scheduler, self.plan, layout.brokers, layout.transaction_version)
+        self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
+        self.disks = Path(tempfile.mkdtemp(prefix="dsms-sim-"))
+        self.leading = Leading()
+        self.client = StatementClient(self.scheduler, self.leading, history.statements)
+        self.producer = Producer(self.scheduler, self.brokers.settings, history.publications)
+        names = [COORDINATOR, *(f"executor-{number + 1}" for number in range(layout.executors))]
+        mains = [self._coordinate, *[self._execute] * layout.executors]
+        self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
+
+    def start(self) -> None:
+        """Starts the services, the users and the faults."""
+        self.scheduler.spawn(self._prepare, "prepare", Process("admin"))
+        for fault in self.plan.due(_OWN):
+            self.scheduler.call_at(fault.at_s, partial(self._suffer, fault))
+
+    def close(self) -> None:
+        """Ends all tasks and removes all files."""
+        self.scheduler.close()
+        shutil.rmtree(self.disks, ignore_errors=True)
+
+    def _prepare(self) -> None:
+        """Creates the topics of sources, then starts everything else."""
+        admin = self.brokers.settings(Process("admin")).admin()
+        for topic, partitions in self.history.topics.items():
+            ensure_topic(admin, topic, partitions, SOURCE)
+        for service in self.services.values():
+            service.start()
+        self.client.start()
+        self.producer.start()
+        for added in self.history.added:
+            self.scheduler.call_at(added.at_s, partial(self._add_partitions, added))
+
+    def _add_partitions(self, added: AddedPartitions) -> None:
+        self.brokers.add_partitions(added.topic, added.partitions)
+
+    def _suffer(self, fault: Fault) -> None:
+        service = self.services.get(fault.target)
+        if service is None or not service.process.alive:
+            return
+        self.plan.happened[fault.kind] += 1
+        if fault.kind == "kill":
+            service.kill(fault.for_s)
+        elif fault.kind == "pause":
+            service.pause(fault.for_s)
+        else:
+            service.step_clock(fault.for_s)
+
+    # the programs of the processes
+
+    def _coordinate(self, process: Process) -> None:
+        settings = CoordinatorSettings(
+            kafka=self.brokers.settings(process),
+            state_url=self.store.url(process),
+            cluster=CLUSTER,
+            fragments=self.history.layout.fragments,
+            alarms=self._alarms(process),
+        )
+        coordinator = Coordinator(settings)
+        coordinator.turn()
+        self.leading.coordinator, self.leading.process = coordinator, process
+        coordinator.watch(Event(self.scheduler))
+
+    def _execute(self, process: Process) -> None:
+        layout, directory = self.history.layout, self.disks / process.name
+        directory.mkdir(exist_ok=True)
+        settings = ExecutorSettings(
+            kafka=self.brokers.settings(process),
+            state_url=self.store.url(process),
+            registry_url="http://nowhere",
+            data_dir=directory,
+            cluster=CLUSTER,
+            executor_id=process.name,
+            master="local[2]",
+            partitions=layout.targets,
+            source_tasks=2,
+            first_batch_records=layout.batch_records,
+            min_batch_records=1,
+            max_batch_records=layout.batch_records,
+            alarms=self._alarms(process),
+        )
+        ExecutorProcess(settings, partial(SimulatedEngine, self.scheduler), Event(self.scheduler)).run()
+
+    def _alarms(self, process: Process) -> Alarms:
+        return Alarms(
+            notify=lambda alarm: self.scheduler.record(f"alarm of {process.name}: {alarm.place}: {alarm.reason}")
+        )
