@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from connectors.simulation.faults import Kind
-from connectors.simulation.kafka.image import Image
 from connectors.simulation.scheduler import Stuck
 from connectors.simulation.virtual import virtual
 from dsms.simulation.history import History, Layout
+from dsms.simulation.topics import CopiedTopic, total_offsets
 from dsms.simulation.verdict import Records, differences
 from dsms.simulation.world import World
 
@@ -52,7 +52,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             problems += _guarded(lambda: world.scheduler.run_until(history.until_s + BOUND_S, lambda: world.sent))
             problems += [] if world.sent else [f"after {BOUND_S:g} s: {world.unsent}"]
         if not problems:
-            expected = recomputed(history, world.brokers.image())
+            expected = recomputed(history, world.decisive_logs())
             with virtual(world.scheduler):
                 problems += _guarded(lambda: _await(world, expected))
                 published = world.published()
@@ -74,10 +74,10 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             world.close()
 
 
-def recomputed(history: History, logs: Image) -> dict[str, Records]:
+def recomputed(history: History, logs: list[CopiedTopic]) -> dict[str, Records]:
     """What a world without faults publishes from the logs alone: those of sources, heartbeats, shedding and catalog."""
     layout = Layout(executors=1, fragments=history.layout.fragments, targets=1, brokers=1, batch_records=100_000)
-    calm = replace(history, topics={}, statements=(), publications=(), faults=(), added=(), layout=layout)
+    calm = replace(history, statements=(), publications=(), faults=(), added=(), layout=layout)
     world = World(calm, logs)
     with _running(world):
         quiet = _Quiet(world)
@@ -122,6 +122,6 @@ class _Quiet:
         if now < self._next:
             return False
         self._next = now + _LOOK_S
-        if (count := self._world.brokers.committed_offsets()) != self._count:
+        if (count := total_offsets(self._world.kafka)) != self._count:
             self._count, self._since = count, now
         return now - self._since >= _QUIET_S

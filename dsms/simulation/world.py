@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
+
+from connectors.simulation.kafka.cluster import ClusterSettings, SimulatedCluster
+from connectors.simulation.kafka.settings import SimulatedKafka
+from connectors.simulation.state.store import SimulatedAddress, SimulatedStore
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.topics import SOURCE, ensure_topic
 from connectors.simulation.faults import Fault, FaultPlan, Kind
-from connectors.simulation.kafka.brokers import Brokers
 from connectors.simulation.scheduler import Process, Scheduler
-from connectors.simulation.state import SimulatedStore
 from connectors.simulation.threads import Event
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
@@ -22,25 +27,52 @@ from dsms.simulation.clients import Leading, Producer, StatementClient
 from dsms.simulation.engine import SimulatedEngine
 from dsms.simulation.history import AddedPartitions, History
 from dsms.simulation.processes import Service
+from dsms.simulation.topics import CopiedTopic, decisive, published, put
+from dsms.simulation.verdict import Records
+from dsms.state.stores import StateAddress
 
 CLUSTER, COORDINATOR = "sim", "coordinator"
 #: The faults that the world carries out itself.
 _OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _CoordinatorSettings(CoordinatorSettings):
+    address: SimulatedAddress
+
+    @property
+    def state(self) -> StateAddress:
+        """The address of the simulated store."""
+        return cast(StateAddress, self.address)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ExecutorSettings(ExecutorSettings):
+    address: SimulatedAddress
+
+    @property
+    def state(self) -> StateAddress:
+        """The address of the simulated store."""
+        return cast(StateAddress, self.address)
+
+
 class World:
     """The world of a history. `start` starts everything; `scheduler.run_until` lets time pass."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, logs: list[CopiedTopic] | None = None) -> None:
+        """With `logs`, Kafka has these topics at the beginning."""
         self.history, layout = history, history.layout
         self.scheduler = Scheduler(history.seed)
         self.plan = FaultPlan(history.faults)
-        self.brokers = Brokers(self.scheduler, self.plan, layout.brokers, layout.transaction_version)
+        kafka = ClusterSettings(layout.brokers, 2, layout.transaction_version, layout.verification)
+        self.kafka = SimulatedCluster(self.scheduler, self.plan, kafka)
+        if logs is not None:
+            put(self.kafka, logs)
         self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
         self.disks = Path(tempfile.mkdtemp(prefix="dsms-sim-"))
         self.leading = Leading()
         self.client = StatementClient(self.scheduler, self.leading, history.statements)
-        self.producer = Producer(self.scheduler, self.brokers.settings, history.publications)
+        self.producer = Producer(self.scheduler, self._kafka, history.publications)
         names = [COORDINATOR, *(f"executor-{number + 1}" for number in range(layout.executors))]
         mains = [self._coordinate, *[self._execute] * layout.executors]
         self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
@@ -51,6 +83,34 @@ class World:
         for fault in self.plan.due(_OWN):
             self.scheduler.call_at(fault.at_s, partial(self._suffer, fault))
 
+    @property
+    def sent(self) -> bool:
+        """Whether all statements are answered and all records sent."""
+        return not self.unsent
+
+    @property
+    def unsent(self) -> str:
+        """What has not been sent yet; empty if everything has."""
+        if not self.client.done:
+            waiting = self.client.answers[-1] if self.client.answers else None
+            return f"a statement has no answer: {waiting}"
+        return "" if self.producer.done else "records have not been acknowledged"
+
+    def published(self) -> dict[str, Records]:
+        """The records of results and dead letters that readers see."""
+        return published(self.kafka, self.history.topics)
+
+    def decisive_logs(self) -> list[CopiedTopic]:
+        """Copies of the logs that determine all results."""
+        return decisive(self.kafka, CLUSTER, self.history.topics)
+
+    def faults(self) -> Iterator[str]:
+        """Errors that nobody handled."""
+        for service in self.services.values():
+            yield from (f"{service.name} ended with {error!r}" for error in service.faults)
+        for task in self.scheduler.failed:
+            yield f"task {task.process.name}/{task.name} ended with {task.error!r}"
+
     def close(self) -> None:
         """Ends all tasks and removes all files."""
         self.scheduler.close()
@@ -58,9 +118,9 @@ class World:
 
     def _prepare(self) -> None:
         """Creates the topics of sources, then starts everything else."""
-        admin = self.brokers.settings(Process("admin")).admin()
+        admin = self._kafka(Process("admin")).admin()
         for topic, partitions in self.history.topics.items():
-            ensure_topic(admin, topic, partitions, SOURCE)
+            ensure_topic(admin, topic, partitions, SOURCE)  # does nothing if it exists
         for service in self.services.values():
             service.start()
         self.client.start()
@@ -69,7 +129,10 @@ class World:
             self.scheduler.call_at(added.at_s, partial(self._add_partitions, added))
 
     def _add_partitions(self, added: AddedPartitions) -> None:
-        self.brokers.add_partitions(added.topic, added.partitions)
+        self.kafka.add_partitions(added.topic, added.partitions)
+
+    def _kafka(self, process: Process) -> SimulatedKafka:
+        return SimulatedKafka(cluster=self.kafka, process=process)
 
     def _suffer(self, fault: Fault) -> None:
         service = self.services.get(fault.target)
@@ -86,9 +149,10 @@ class World:
     # the programs of the processes
 
     def _coordinate(self, process: Process) -> None:
-        settings = CoordinatorSettings(
-            kafka=self.brokers.settings(process),
-            state_url=self.store.url(process),
+        settings = _CoordinatorSettings(
+            kafka=self._kafka(process),
+            state_url="",
+            address=self.store.address(),
             cluster=CLUSTER,
             fragments=self.history.layout.fragments,
             alarms=self._alarms(process),
@@ -101,9 +165,10 @@ class World:
     def _execute(self, process: Process) -> None:
         layout, directory = self.history.layout, self.disks / process.name
         directory.mkdir(exist_ok=True)
-        settings = ExecutorSettings(
-            kafka=self.brokers.settings(process),
-            state_url=self.store.url(process),
+        settings = _ExecutorSettings(
+            kafka=self._kafka(process),
+            state_url="",
+            address=self.store.address(),
             registry_url="http://nowhere",
             data_dir=directory,
             cluster=CLUSTER,
