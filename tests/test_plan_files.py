@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.plan_files import GOLDEN, Case, parse, plan_files
 
-FOLDERS = ("binding", "explain")
+FOLDERS = ("binding", "rules", "explain")
 TWO = """-- title: a filter
 -- after: merge_filters, merge_projects
 SELECT a
