@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from kafka.errors import KafkaError as ClientError
 from kafka.future import Future
 
-from connectors.kafka.client.broker_connections import BrokerConnections
+from connectors.kafka.client.connections import Connections
 from connectors.kafka.client.errors import translate
 from operators.core.errors import DsmsError, ExternalError, UserError
 
@@ -34,7 +34,7 @@ class Attempts:
     may have received the request, or may still receive it much later.
     """
 
-    def __init__(self, connections: BrokerConnections) -> None:
+    def __init__(self, connections: Connections) -> None:
         self._connections = connections
         #: Whether the answer to a request was lost since this was set to False.
         self.lost = False

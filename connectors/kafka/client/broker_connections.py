@@ -29,6 +29,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.connections import Connections
 from operators.core.errors import ExternalError
 
 #: kafka-python's names of settings by librdkafka's names, which users write.
@@ -80,6 +81,11 @@ def unsupported(settings: KafkaSettings) -> list[str]:
     mechanism = _translated(settings.properties).get("sasl_mechanism")
     wrong = set() if mechanism in (None, *_MECHANISMS) else {"sasl.mechanism", "sasl.mechanisms"}
     return [name for name in settings.properties if name in wrong or name not in _NAMES.keys() | _TLS]
+
+
+def connect(settings: KafkaSettings) -> Connections:
+    """New connections to the brokers: those that the settings open themselves, else over the network."""
+    return settings.connections() or BrokerConnections(settings)
 
 
 class BrokerConnections:
@@ -177,18 +183,7 @@ class BrokerConnections:
         broker is known. Raises ExternalError after 30 s, and at once for other errors of Kafka; the message says what
         the system was `doing`.
         """
-        deadline = time.monotonic() + _CONNECT_S
-        while True:
-            try:
-                return attempt()
-            except (SaslAuthenticationFailedError, AuthorizationError) as error:
-                raise ExternalError(f"kafka refused the credentials while {doing}: {error}") from error
-            except (RetriableError, UnknownBrokerIdError) as error:
-                if time.monotonic() > deadline:
-                    raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
-                self.pause()
-            except KafkaError as error:
-                raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
+        return retried(attempt, doing, self.pause)
 
     def pause(self, milliseconds: float = _PAUSE_MS) -> None:
         """Waits for a moment, during which brokers and pending connections make progress."""
@@ -205,6 +200,22 @@ class BrokerConnections:
 
     def _run(self, coroutine: Callable[[], Any]) -> Any:
         return self._net.run(coroutine)
+
+
+def retried(attempt: Callable[[], Any], doing: str, pause: Callable[[], object]) -> Any:
+    """The law of `Connections.with_retries`; `pause` waits before the next attempt."""
+    deadline = time.monotonic() + _CONNECT_S
+    while True:
+        try:
+            return attempt()
+        except (SaslAuthenticationFailedError, AuthorizationError) as error:
+            raise ExternalError(f"kafka refused the credentials while {doing}: {error}") from error
+        except (RetriableError, UnknownBrokerIdError) as error:
+            if time.monotonic() > deadline:
+                raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
+            pause()
+        except KafkaError as error:
+            raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
 
 
 def _close(manager: KafkaConnectionManager, net: NetworkSelector) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.client.connections import Connections
 
 #: The maximum size of a written record, in bytes. It is large because a dead letter contains a whole record.
 LARGEST_RECORD = 64 * 1024 * 1024
@@ -21,6 +24,17 @@ class KafkaSettings:
 
     bootstrap: str
     properties: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.bootstrap, frozenset(self.properties.items())))
+
+    def with_properties(self, properties: dict[str, str]) -> Self:
+        """The same settings with further client settings, which override the present ones."""
+        return replace(self, properties={**self.properties, **properties})
+
+    def connections(self) -> Connections | None:
+        """New connections to brokers, if these settings open their own, as those of a simulation do."""
+        return None
 
     def base(self) -> dict[str, object]:
         """The settings that all clients share."""

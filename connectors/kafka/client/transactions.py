@@ -20,7 +20,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from connectors.kafka.client.attempts import AttemptFailed, Attempts
-from connectors.kafka.client.broker_connections import BrokerConnections
+from connectors.kafka.client.connections import Connections
 from connectors.kafka.client.errors import translate
 from connectors.kafka.client.topics import Partition
 from connectors.kafka.records.record_encoding import Producer
@@ -48,7 +48,7 @@ class Transactions:
     open transactions.
     """
 
-    def __init__(self, connections: BrokerConnections, attempts: Attempts, transactional_id: str) -> None:
+    def __init__(self, connections: Connections, attempts: Attempts, transactional_id: str) -> None:
         self._connections, self._attempts, self._id = connections, attempts, transactional_id
         self._coordinator: int | None = None
         self._added: set[Partition] = set()

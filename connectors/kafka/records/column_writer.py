@@ -17,7 +17,7 @@ from kafka.future import Future
 from kafka.protocol.producer import ProduceRequest
 
 from connectors.kafka.client.attempts import ANSWER_S, AttemptFailed, Attempts
-from connectors.kafka.client.broker_connections import BrokerConnections, supported
+from connectors.kafka.client.broker_connections import connect, supported
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import topic_refusal, translate
 from connectors.kafka.client.topics import Partition
@@ -75,7 +75,7 @@ class ColumnWriter:
     transactions."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
-        self._connections = BrokerConnections(settings)
+        self._connections = connect(settings)
         self._attempts = Attempts(self._connections)
         self._sequences: dict[Partition, int] = {}
         self._pending: list[_Batch] = []

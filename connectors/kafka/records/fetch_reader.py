@@ -20,7 +20,7 @@ from kafka.future import Future
 from kafka.protocol.consumer import FetchRequest
 from numpy.typing import NDArray
 
-from connectors.kafka.client.broker_connections import BrokerConnections, unsupported
+from connectors.kafka.client.broker_connections import connect, unsupported
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import is_gone, records_gone_error, translate
 from connectors.kafka.client.topics import Partition, earliest
@@ -74,7 +74,7 @@ class FetchReader:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self.settings, self.connections = settings, BrokerConnections(settings)
+        self.settings, self.connections = settings, connect(settings)
         self._partitions: OrderedDict[Partition, _PartitionFetcher] = OrderedDict()
 
     def read(self, ranges: Sequence[OffsetRange]) -> list[LogPieces]:

@@ -100,7 +100,7 @@ def visible(data: bytes, batches: Batches, aborted: Iterable[Aborted]) -> NDArra
 
 def _control_type(data: bytes, batch: Any) -> bytes:
     """The type in the key of a control record, after the version."""
-    keys = _Decoding([_plain(data, batch)], [batch], _Wanted(0, 1 << 62, key=True)).key_values()
+    keys = _Decoding([uncompressed(data, batch)], [batch], _Wanted(0, 1 << 62, key=True)).key_values()
     return bytes(keys[0] or b"")[2:4]
 
 
@@ -237,14 +237,14 @@ def _first_plain(data: bytes, batches: Batches | Sequence[Any]) -> list[NDArray[
     """The uncompressed records of the first batches, until they reach `PIECE_BYTES`."""
     plain, size = list[NDArray[np.uint8]](), 0
     for batch in batches:
-        plain.append(_plain(data, batch))
+        plain.append(uncompressed(data, batch))
         size += len(plain[-1])
         if size >= PIECE_BYTES:
             break
     return plain
 
 
-def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:
+def uncompressed(data: bytes, batch: Any) -> NDArray[np.uint8]:
     """The uncompressed records of a batch."""
     records = memoryview(data)[int(batch["at"]) : int(batch["at"] + batch["size"])]
     codec = int(batch["attributes"]) & _CODEC

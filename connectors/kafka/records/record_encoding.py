@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,7 @@ class RecordEncoder:
         chosen = np.empty(self._count, np.int32)
         key = self._key.struct
         _lib().dsms_partitions(ctypes.byref(key), ctypes.c_int64(self._count), ctypes.c_int64(partitions), _at(chosen))
-        chosen[chosen < 0] = np.random.default_rng().integers(partitions)
+        chosen[chosen < 0] = random.randrange(partitions)
         return chosen
 
     def _encode(self, rows: Indices, first: int, room: NDArray[np.uint8]) -> tuple[int, int]:

@@ -39,7 +39,7 @@ class KafkaResultLog:
     """The log in Kafka. Each reading thread has its own consumers."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        self._kafka = KafkaSettings(kafka.bootstrap, {**kafka.properties, **_SMALL_QUEUE})
+        self._kafka = kafka.with_properties(_SMALL_QUEUE)
         self._admin = kafka.admin()
         self._of_thread = threading.local()
 

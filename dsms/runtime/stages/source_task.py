@@ -59,7 +59,7 @@ class KafkaSlices:
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
         """Reads several partitions at once; an error of one partition does not affect the others."""
         ranges = [_range(request.slice) for request in requests]
-        reader = _reader_of(self._kafka.bootstrap, tuple(sorted(self._kafka.properties.items())))
+        reader = _reader_of(self._kafka)
         for group in disjoint(ranges):
             for index, records in zip(group, reader.read([ranges[index] for index in group]), strict=True):
                 request = requests[index]
@@ -116,6 +116,6 @@ def disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
 
 
 @lru_cache(maxsize=4)
-def _reader_of(bootstrap: str, properties: tuple[tuple[str, str], ...]) -> LogReader:
+def _reader_of(kafka: KafkaSettings) -> LogReader:
     """The reader of this worker process, which keeps its connections between tasks."""
-    return LogReader(KafkaSettings(bootstrap, dict(properties)))
+    return LogReader(kafka)
