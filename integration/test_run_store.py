@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from connectors.alarms import Alarms
-from connectors.redis.run_cache import RunCache
+from connectors.runs.run_cache import RunCache
 from connectors.redis.runs import RedisRuns
 from dsms.executor.scrubbing import Scrubbing
 from dsms.local.waiting import wait_until

@@ -19,7 +19,7 @@ from confluent_kafka import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.redis import run_cache
+from connectors.runs import run_cache
 from connectors.redis.client import connect, key
 from connectors.redis.runs import RedisRuns
 from dsms.local.installed import local_redis
