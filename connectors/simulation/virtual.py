@@ -15,7 +15,7 @@ import threading
 import time
 import types
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -39,7 +39,7 @@ _EXCEPT = ("connectors.simulation", "dsms.simulation")
 Undo = Callable[[], None]
 
 
-class _Module:
+class Module:
     """A module of the standard library with other functions in place of some."""
 
     def __init__(self, module: types.ModuleType, functions: dict[str, Any]) -> None:
@@ -51,12 +51,12 @@ class _Module:
 
 
 @contextmanager
-def virtual(scheduler: Scheduler) -> Iterator[None]:
-    """While the block runs, product code uses the scheduler's time, tasks and randomness. Modules that are imported
-    inside the block do not: import them before."""
+def virtual(scheduler: Scheduler, others: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
+    """While the block runs, product code uses the scheduler's time, tasks and randomness, and the second of each pair
+    of `others` in place of the first. Modules that are imported inside the block do not: import them before."""
     undo: list[Undo] = []
     try:
-        _replace_everywhere(_replacements(scheduler), undo)
+        _replace_everywhere(_replacements(scheduler) | {id(old): (old, new) for old, new in others}, undo)
         yield
     finally:
         for back in reversed(undo):
@@ -92,7 +92,7 @@ def _replacements(scheduler: Scheduler) -> dict[int, tuple[Any, Any]]:
     )  # fmt: skip
     pairs: list[tuple[Any, Any]] = []
     for module, functions in modules:
-        pairs.append((module, _Module(module, functions)))
+        pairs.append((module, Module(module, functions)))
         pairs += [(getattr(module, name), function) for name, function in functions.items()]
     return {id(old): (old, new) for old, new in pairs}
 

@@ -1,7 +1,8 @@
 """The laws of a store of state, as tests that run over every kind of store.
 
 `tests/connectors/test_memory_state.py` runs them over the store in memory, `integration/test_redis_state.py` over
-Redis. The test of a store passes a `StateUnderTest` to each function of `LAWS`.
+Redis, and `tests/connectors/simulation/test_simulated_state.py` over the simulated store. The test of a store passes a
+`StateUnderTest` to each function of `LAWS`.
 """
 
 from __future__ import annotations
