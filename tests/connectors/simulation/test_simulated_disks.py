@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from connectors.objects.store import ObjectStore
 from connectors.runs.run_cache import RunCache
 from connectors.simulation.faults import Fault, FaultPlan
 from connectors.simulation.files import SimulatedDisks
@@ -127,6 +128,8 @@ def test_while_a_disk_is_full_writes_fail(tmp_path: Path) -> None:
         host.scheduler.run_until(5.0)
         with pytest.raises(ExternalError, match="No space left on device"):
             host.run(lambda: host.runs().write({"1/2": FRAMES["1/2"]}))
+        with pytest.raises(ExternalError, match="No space left on device"):
+            host.run(lambda: write_object(host, b"{}"))
         other = host.store.open().runs("0", tmp_path / "other" / "cache")
         host.run(lambda: other.write({"1/3": FRAMES["1/3"]}))
         host.scheduler.run_until(16.0)
@@ -143,6 +146,19 @@ def test_a_lost_directory_is_made_again(tmp_path: Path) -> None:
         assert host.plan.happened["directory lost"] == 1 and not host.cache.exists()
         host.run(lambda: [runs.read(name) for name in FRAMES])
         assert host.read() == dict.fromkeys(FRAMES, True)
+
+
+def write_object(host: Host, content: bytes) -> None:
+    host.directory.mkdir(exist_ok=True)
+    ObjectStore(host.directory.as_uri()).write("0/manifest.json", [content])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_object_that_was_written_survives_the_loss_of_memory(seed: int, tmp_path: Path) -> None:
+    with a_host(tmp_path / "host", seed=seed) as host:
+        host.run(lambda: write_object(host, b"{}"))
+        host.disks.lose_unflushed(HOST)
+        assert (host.directory / "0" / "manifest.json").read_bytes() == b"{}"
 
 
 @pytest.mark.parametrize("seed", range(5))
