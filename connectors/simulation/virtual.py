@@ -15,9 +15,9 @@ import threading
 import time
 import types
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -49,7 +49,7 @@ _REPLACED: Mapping[types.ModuleType, tuple[str, ...]] = {
 Bind = Callable[[Any], None]
 
 
-class _Module:
+class Module:
     """A module of the standard library with other functions in place of some."""
 
     def __init__(self, module: types.ModuleType, functions: Mapping[str, Any]) -> None:
@@ -61,10 +61,12 @@ class _Module:
 
 
 @contextmanager
-def virtual(scheduler: Scheduler) -> Iterator[None]:
-    """While the block runs, product code uses the scheduler's time, tasks and randomness. Modules that are imported
-    inside the block do not: import them before."""
-    standins, places = _standins(scheduler), _places(len(sys.modules))
+def virtual(scheduler: Scheduler, others: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
+    """While the block runs, product code uses the scheduler's time, tasks and randomness, and the second of each pair
+    of `others` in place of the first. Modules that are imported inside the block do not: import them before."""
+    pairs = list(others)
+    standins = _standins(scheduler) | {id(old): new for old, new in pairs}
+    places = _places([old for old, _ in pairs])
     try:
         for real, bind in places:
             bind(standins[id(real)])
@@ -100,23 +102,32 @@ def _standins(scheduler: Scheduler) -> dict[int, Any]:
     }
     standins: dict[int, Any] = {}
     for module, names in functions.items():
-        standins[id(module)] = _Module(module, names)
+        standins[id(module)] = Module(module, names)
         standins |= {id(getattr(module, name)): function for name, function in names.items()}
     return standins
 
 
-@lru_cache(maxsize=1)
-def _places(modules: int) -> list[tuple[Any, Bind]]:
+#: The last result of `_places`, for the number of modules and the replaced objects.
+_known: dict[tuple[int, ...], list[tuple[Any, Bind]]] = {}
+
+
+def _places(others: list[Any]) -> list[tuple[Any, Bind]]:
     """Where product code has bound replaced objects, with the objects."""
-    replaced: dict[int, Any] = {}
+    replaced: dict[int, Any] = {id(other): other for other in others}
     for module, names in _REPLACED.items():
         replaced |= {id(module): module} | {id(each): each for each in (getattr(module, name) for name in names)}
-    return [
-        place
-        for name, module in list(sys.modules.items())
-        if isinstance(module, types.ModuleType) and name.split(".")[0] in _PACKAGES and not name.startswith(_EXCEPT)
-        for place in _in_module(module, replaced)
-    ]
+    key = (len(sys.modules), *replaced)
+    if key not in _known:
+        _known.clear()
+        _known[key] = list(_all_places(replaced))
+    return _known[key]
+
+
+def _all_places(replaced: Mapping[int, Any]) -> Iterator[tuple[Any, Bind]]:
+    for name, module in list(sys.modules.items()):
+        product = name.split(".")[0] in _PACKAGES and not name.startswith(_EXCEPT)
+        if product and isinstance(module, types.ModuleType):
+            yield from _in_module(module, replaced)
 
 
 def _in_module(module: types.ModuleType, replaced: Mapping[int, Any]) -> Iterator[tuple[Any, Bind]]:
