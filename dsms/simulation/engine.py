@@ -7,13 +7,15 @@ messages as Arrow batches whose order is not determined, and passes on the error
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.kafka.client.config import KafkaSettings
 from connectors.simulation.scheduler import Scheduler
 from connectors.simulation.threads import Event, Thread, ThreadPool
 from dsms.executor.engine import Batch
@@ -29,21 +31,24 @@ from operators.core.errors import DsmsError
 POLL_S = 0.2
 #: The least and greatest time that a task of a worker takes.
 _TASK_S = (0.0005, 0.01)
+#: A task, given the settings with which its worker reaches Kafka.
+Work = Callable[[KafkaSettings], list[pa.RecordBatch]]
 
 
 class SimulatedEngine:
     """Implements `dsms.executor.engine.Engine`."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, scheduler: Scheduler, new_worker: Callable[[], KafkaSettings]) -> None:
+        """`new_worker` returns the settings with which a new worker reaches Kafka: each has connections of its own."""
+        self._workers = Workers(scheduler, new_worker)
 
     def stream(self, name: str, directory: Path, calls: Calls, on_batch: Callable[[Batch], None]) -> SimulatedStream:
         """The stream of a fragment."""
-        return SimulatedStream(self._scheduler, name, calls, on_batch)
+        return SimulatedStream(self._workers, name, calls, on_batch)
 
     def renewed(self) -> SimulatedEngine:
-        """Another engine."""
-        return SimulatedEngine(self._scheduler)
+        """An engine with new workers."""
+        return SimulatedEngine(self._workers.scheduler, self._workers.new)
 
     def warm_up(self, tasks: int) -> None:
         """Does nothing."""
@@ -53,14 +58,42 @@ class SimulatedEngine:
         return True
 
 
+class Workers:
+    """The workers of a process. A worker that has nothing to do is used again, with its connections."""
+
+    def __init__(self, scheduler: Scheduler, new: Callable[[], KafkaSettings]) -> None:
+        self.scheduler, self.new = scheduler, new
+        self._idle: list[KafkaSettings] = []
+
+    def in_parallel(self, calls: Sequence[Work]) -> list[pa.RecordBatch]:
+        """The batches that all calls return, in an order of chance. Raises the first error as Spark's text says it."""
+        if not calls:
+            return []
+        with ThreadPool(self.scheduler, len(calls), "worker") as pool:
+            results = [pool.submit(self._run, call) for call in calls]
+        try:
+            batches = [batch for result in results for batch in result.result()]
+        except DsmsError as error:
+            raise reason_of(RuntimeError(f"{type(error).__module__}.{type(error).__name__}: {error}")) from error
+        self.scheduler.random.shuffle(batches)
+        return batches
+
+    def _run(self, call: Work) -> list[pa.RecordBatch]:
+        worker = self._idle.pop() if self._idle else self.new()
+        self.scheduler.sleep(self.scheduler.random.uniform(*_TASK_S))
+        batches = call(worker)
+        self._idle.append(worker)
+        return batches
+
+
 class SimulatedStream:
     """Plans and runs one batch after the other."""
 
-    def __init__(self, scheduler: Scheduler, name: str, calls: Calls, on_batch: Callable[[Batch], None]) -> None:
-        self._scheduler, self._calls, self._on_batch = scheduler, calls, on_batch
-        self._stopping = Event(scheduler)
+    def __init__(self, workers: Workers, name: str, calls: Calls, on_batch: Callable[[Batch], None]) -> None:
+        self._workers, self._calls, self._on_batch = workers, calls, on_batch
+        self._stopping = Event(workers.scheduler)
         self._failed: DsmsError | None = None
-        self._thread = Thread(scheduler, self._run, f"stream {name}")
+        self._thread = Thread(workers.scheduler, self._run, f"stream {name}")
 
     def start(self) -> None:
         """Starts the first batch."""
@@ -90,21 +123,21 @@ class SimulatedStream:
                 self._stopping.wait(POLL_S)
                 continue
             tasks = self._calls["tasks"](start, end)
-            self._on_batch(SimulatedBatch(self._scheduler, tasks))
+            self._on_batch(SimulatedBatch(self._workers, tasks))
             start = end
 
 
 class SimulatedBatch:
     """A batch: its source stage is computed by `run`, or earlier by `read`."""
 
-    def __init__(self, scheduler: Scheduler, tasks: Sequence[bytes], sent: Sequence[pa.RecordBatch] = ()) -> None:
-        self._scheduler, self._tasks, self._sent = scheduler, tasks, sent
+    def __init__(self, workers: Workers, tasks: Sequence[bytes], sent: Sequence[pa.RecordBatch] = ()) -> None:
+        self._workers, self._tasks, self._sent = workers, tasks, sent
         self._read: list[Envelope] = []
 
     def read(self) -> tuple[list[Envelope], SimulatedBatch]:
         """Runs the source stage. Returns its messages to the driver, and the batch with the others."""
         sent = self._source_stage()
-        rest = SimulatedBatch(self._scheduler, (), [_part(batch, DRIVER, among=False) for batch in sent])
+        rest = SimulatedBatch(self._workers, (), [_part(batch, DRIVER, among=False) for batch in sent])
         rest._read = [each for batch in sent for each in envelopes(_part(batch, DRIVER, among=True))]
         return rest._read, rest
 
@@ -118,36 +151,19 @@ class SimulatedBatch:
             yield from envelopes(batch)
 
     def _source_stage(self) -> list[pa.RecordBatch]:
-        return self._in_parallel([partial(_source_task, task) for task in self._tasks])
+        return self._workers.in_parallel([partial(_source_task, task) for task in self._tasks])
 
     def _exchanged(self, stage: TargetTask, routed: Sequence[pa.RecordBatch], targets: int) -> list[pa.RecordBatch]:
         """The messages that the targets send after they have received some."""
         received = [[_of_target(batch, target) for batch in routed] for target in range(targets)]
-        return self._in_parallel([partial(_target_task, stage, mine) for mine in received])
-
-    def _in_parallel(self, calls: Sequence[Callable[[], Iterable[pa.RecordBatch]]]) -> list[pa.RecordBatch]:
-        """The batches that all calls return, in an order of chance. Raises the first error as Spark's text says it."""
-        if not calls:
-            return []
-        with ThreadPool(self._scheduler, len(calls), "worker") as pool:
-            results = [pool.submit(self._timed, call) for call in calls]
-        try:
-            batches = [batch for result in results for batch in result.result()]
-        except DsmsError as error:
-            raise reason_of(RuntimeError(f"{type(error).__module__}.{type(error).__name__}: {error}")) from error
-        self._scheduler.random.shuffle(batches)
-        return batches
-
-    def _timed(self, call: Callable[[], Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
-        self._scheduler.sleep(self._scheduler.random.uniform(*_TASK_S))
-        return call()
+        return self._workers.in_parallel([partial(_target_task, stage, mine) for mine in received])
 
 
-def _source_task(pickled: bytes) -> list[pa.RecordBatch]:
-    return list(run_source_task(pickle.loads(pickled)))
+def _source_task(pickled: bytes, worker: KafkaSettings) -> list[pa.RecordBatch]:
+    return list(run_source_task(replace(pickle.loads(pickled), kafka=worker)))
 
 
-def _target_task(stage: TargetTask, received: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _target_task(stage: TargetTask, received: Sequence[pa.RecordBatch], worker: KafkaSettings) -> list[pa.RecordBatch]:
     return list(stage(received))
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from connectors.simulation.faults import Kind
 from connectors.simulation.scheduler import Stuck
-from connectors.simulation.virtual import virtual
 from dsms.simulation.history import History, Layout
 from dsms.simulation.topics import CopiedTopic, total_offsets
 from dsms.simulation.verdict import Records, differences
@@ -47,13 +46,13 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
     problems: list[str] = []
     published: dict[str, Records] = {}
     try:
-        with virtual(world.scheduler):
+        with world.running():
             world.start()
             problems += _guarded(lambda: world.scheduler.run_until(history.until_s + BOUND_S, lambda: world.sent))
             problems += [] if world.sent else [f"after {BOUND_S:g} s: {world.unsent}"]
         if not problems:
             expected = recomputed(history, world.decisive_logs())
-            with virtual(world.scheduler):
+            with world.running():
                 problems += _guarded(lambda: _await(world, expected))
                 published = world.published()
                 problems += differences(published, expected)
@@ -70,7 +69,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             published,
         )
     finally:
-        with virtual(world.scheduler):
+        with world.running():
             world.close()
 
 
@@ -87,7 +86,7 @@ def recomputed(history: History, logs: list[CopiedTopic]) -> dict[str, Records]:
 
 @contextmanager
 def _running(world: World) -> Iterator[None]:
-    with virtual(world.scheduler):
+    with world.running():
         try:
             world.start()
             yield

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from connectors.kafka.client.names import CATALOG, HEARTBEATS, SHED, internal_topic
 from connectors.simulation.kafka.cluster import SimulatedCluster
 from connectors.simulation.kafka.image import Leader, Topic
 from connectors.simulation.kafka.log import PartitionLog
-
-from connectors.kafka.client.names import CATALOG, HEARTBEATS, SHED, internal_topic
 from dsms.simulation.verdict import Records, Seen
 
 #: The internal topics that, with those of sources, determine all results.

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
 
-from connectors.simulation.kafka.cluster import ClusterSettings, SimulatedCluster
-from connectors.simulation.kafka.settings import SimulatedKafka
-from connectors.simulation.state.store import SimulatedAddress, SimulatedStore
-
 from connectors.alarms import Alarms
 from connectors.kafka.client.topics import SOURCE, ensure_topic
 from connectors.simulation.faults import Fault, FaultPlan, Kind
+from connectors.simulation.files import SimulatedDisks
+from connectors.simulation.kafka.cluster import ClusterSettings, SimulatedCluster
+from connectors.simulation.kafka.settings import SimulatedKafka
 from connectors.simulation.scheduler import Process, Scheduler
+from connectors.simulation.state.store import SimulatedAddress, SimulatedStore
 from connectors.simulation.threads import Event
+from connectors.simulation.virtual import virtual
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.executor.process import ExecutorProcess
@@ -33,7 +36,9 @@ from dsms.state.stores import StateAddress
 
 CLUSTER, COORDINATOR = "sim", "coordinator"
 #: The faults that the world carries out itself.
-_OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps")
+_OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps", "files lost")
+#: A directory in memory, if the machine has one: simulated disks then cost no real time.
+_FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +74,25 @@ class World:
         if logs is not None:
             put(self.kafka, logs)
         self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
-        self.disks = Path(tempfile.mkdtemp(prefix="dsms-sim-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="dsms-sim-", dir=_FAST))
+        hosts = {
+            f"executor-{number + 1}": self.directory / f"executor-{number + 1}" for number in range(layout.executors)
+        }
+        for directory in hosts.values():
+            directory.mkdir()
+        self.disks = SimulatedDisks(self.scheduler, self.plan, hosts)
         self.leading = Leading()
         self.client = StatementClient(self.scheduler, self.leading, history.statements)
         self.producer = Producer(self.scheduler, self._kafka, history.publications)
-        names = [COORDINATOR, *(f"executor-{number + 1}" for number in range(layout.executors))]
+        names = [COORDINATOR, *hosts]
         mains = [self._coordinate, *[self._execute] * layout.executors]
         self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Inside the block, product code runs in this world."""
+        with virtual(self.scheduler, self.disks.stand_ins()):
+            yield
 
     def start(self) -> None:
         """Starts the services, the users and the faults."""
@@ -114,7 +131,7 @@ class World:
     def close(self) -> None:
         """Ends all tasks and removes all files."""
         self.scheduler.close()
-        shutil.rmtree(self.disks, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _prepare(self) -> None:
         """Creates the topics of sources, then starts everything else."""
@@ -141,6 +158,9 @@ class World:
         self.plan.happened[fault.kind] += 1
         if fault.kind == "kill":
             service.kill(fault.for_s)
+        elif fault.kind == "files lost":
+            service.kill(fault.for_s)
+            self.disks.lose_unflushed(fault.target)
         elif fault.kind == "pause":
             service.pause(fault.for_s)
         else:
@@ -160,17 +180,16 @@ class World:
         coordinator = Coordinator(settings)
         coordinator.turn()
         self.leading.coordinator, self.leading.process = coordinator, process
-        coordinator.watch(Event(self.scheduler))
+        coordinator.watch(self._never())
 
     def _execute(self, process: Process) -> None:
-        layout, directory = self.history.layout, self.disks / process.name
-        directory.mkdir(exist_ok=True)
+        layout = self.history.layout
         settings = _ExecutorSettings(
             kafka=self._kafka(process),
             state_url="",
             address=self.store.address(),
             registry_url="http://nowhere",
-            data_dir=directory,
+            data_dir=self.directory / process.name,
             cluster=CLUSTER,
             executor_id=process.name,
             master="local[2]",
@@ -181,7 +200,13 @@ class World:
             max_batch_records=layout.batch_records,
             alarms=self._alarms(process),
         )
-        ExecutorProcess(settings, partial(SimulatedEngine, self.scheduler), Event(self.scheduler)).run()
+        ExecutorProcess(
+            settings, partial(SimulatedEngine, self.scheduler, partial(self._kafka, process)), self._never()
+        ).run()
+
+    def _never(self) -> threading.Event:
+        """An event that nobody sets: processes end only by being killed."""
+        return cast(threading.Event, Event(self.scheduler))
 
     def _alarms(self, process: Process) -> Alarms:
         return Alarms(

@@ -36,8 +36,10 @@ class SimulatedKafka(KafkaSettings):
         object.__setattr__(self, "_number", number)
         _registered[number] = self
 
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[int]]:
-        return _registered.__getitem__, (getattr(self, "_number"),)  # noqa: B009 it is no field
+        return _settings, (getattr(self, "_number"),)  # noqa: B009 it is no field
 
     def connections(self) -> SimulatedConnections:
         """New connections to the simulated brokers."""
@@ -54,3 +56,7 @@ class SimulatedKafka(KafkaSettings):
     def producer(self, **settings: Any) -> Any:
         """A new idempotent producer."""
         return SimulatedProducer(self.connections(), **settings)
+
+
+def _settings(number: int) -> SimulatedKafka:
+    return _registered[number]

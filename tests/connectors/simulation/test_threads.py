@@ -13,10 +13,11 @@ import pytest
 
 import connectors.alarms
 import dsms.executor.serial_thread
-from connectors.memory.manifest import Manifest
 from connectors.simulation.scheduler import EPOCH_S, Process, Scheduler
 from connectors.simulation.virtual import virtual
 from dsms.executor.serial_thread import SerialThread
+from dsms.model.limits import Limits
+from dsms.tables.select_budget import Budget
 
 #: A tenth of a second: real for the standard library, virtual for the stand-ins.
 TICK = 0.1
@@ -163,7 +164,7 @@ def test_a_pool_keeps_results_errors_and_the_order_of_one_thread(run: Callable[.
 def test_product_code_sees_virtual_time_wherever_it_has_bound_clocks_and_locks() -> None:
     scheduler, seen = Scheduler(1), dict[str, object]()
     module: Any = connectors.alarms
-    real = (module.time, Manifest().lock.__class__)
+    real = (module.time, type(Budget(Limits(), 0.0).cancelled))
 
     def body() -> None:
         serial = SerialThread("one")
@@ -171,7 +172,7 @@ def test_product_code_sees_virtual_time_wherever_it_has_bound_clocks_and_locks()
         serial.wait()
         serial.close()
         connectors.alarms.Alarms(notify=lambda alarm: seen.update(since=alarm.since)).raise_at("here", "wrong")
-        seen["lock"] = type(Manifest().lock).__module__
+        seen["lock"] = type(Budget(Limits(), 0.0).cancelled).__module__
         seen["monotonic"] = module.time.monotonic()
 
     with virtual(scheduler):
@@ -182,5 +183,5 @@ def test_product_code_sees_virtual_time_wherever_it_has_bound_clocks_and_locks()
     assert seen == {
         "since": EPOCH_S + 3_660, "lock": "connectors.simulation.threads", "monotonic": 3_600.0,
     }  # fmt: skip
-    assert (module.time, Manifest().lock.__class__) == real, "everything is put back"
+    assert (module.time, type(Budget(Limits(), 0.0).cancelled)) == real, "everything is put back"
     scheduler.close()
