@@ -16,6 +16,8 @@ from dsms.simulation.world import World
 
 #: Seconds of virtual time after which results must be right: after the last fault of all, and between two looks.
 BOUND_S, _LOOK_S = 240.0, 2.0
+#: Seconds until the transactions of the last statements and records have ended in all partitions.
+_SETTLED_S = 2.0
 #: Seconds within which the world without faults must have computed everything.
 _RECOMPUTED_S = 120.0
 #: How long nothing may have changed in the world without faults until its results are taken as complete.
@@ -50,6 +52,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             world.start()
             problems += _guarded(lambda: world.scheduler.run_until(history.until_s + BOUND_S, lambda: world.sent))
             problems += [] if world.sent else [f"after {BOUND_S:g} s: {world.unsent}"]
+            problems += _guarded(lambda: world.scheduler.run_until(world.scheduler.now + _SETTLED_S))
         if not problems:
             expected = recomputed(history, world.decisive_logs())
             with world.running():
