@@ -57,7 +57,8 @@ def set_protocol(address: str, protocol: Protocol) -> None:
         incremental_operation=AlterConfigOpType.SET,
     )
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    AdminClient({"bootstrap.servers": address}).incremental_alter_configs([resource])[resource].result(10)
+    client = AdminClient({"bootstrap.servers": address})
+    client.incremental_alter_configs([resource])[resource].result(10)
 
 
 def finalized(admin: KafkaAdminClient) -> int:
