@@ -76,7 +76,7 @@ class PartitionLog:
         if batch.producer >= 0:
             state = self.producer(batch.producer)
             if (earlier := state.duplicate(batch)) is not None:
-                return Appended(codes.NONE, earlier.base_offset)
+                return Appended(codes.NONE, earlier.base_offset, earlier.max_time_ms)
             code = state.refusal(batch, verified, verification=rules.verification)
             if code != codes.NONE:
                 return Appended(code)

@@ -20,6 +20,7 @@ from connectors.simulation.kafka.transacting import ProducerTransactions
 from operators.core.errors import ExternalError
 
 Place = tuple[str, int]
+_NOWHERE = ("", -1)
 #: The version of the produce request that librdkafka sends.
 _VERSION = 10
 _BATCH_RECORDS, _BATCH_BYTES = 10_000, 1_000_000
@@ -86,6 +87,8 @@ class Sender:
         self._producer: tuple[int, int] | None = None
         #: Whether the sequence numbers of the present producer id have a gap, so that another id is needed.
         self._gap = False
+        #: The partitions that refused a batch of the present producer epoch of a transactional producer.
+        self._refused: set[Place] = set()
 
     @property
     def waiting(self) -> bool:
@@ -117,18 +120,33 @@ class Sender:
             self._fill()
             if self._transactions is not None:
                 self._transactions.add(self._sending)
+                self._check_sequences(self._transactions)
         except KafkaException as error:
             self._fail_all(error.args[0])
             return
-        if not self._attempt(producer):
+        if self._transactions is not None and self._transactions.abortable is not None:
+            self._fail_all(self._transactions.abortable)
+        elif not self._attempt(producer):
             self._scheduler.sleep(_AGAIN_S)
             self._refresh()
+
+    def _check_sequences(self, transactions: ProducerTransactions) -> None:
+        """Raises the error that aborts the transaction if sequence numbers are missing, as after a refused batch."""
+        if self._refused & self._sending.keys():
+            error = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "skipped sequence numbers")
+            transactions.bump = True
+            transactions.fail(error)
+            sending, self._sending = self._sending, {}
+            for batch in sending.values():
+                self._queues.setdefault(_NOWHERE, deque()).extend(batch.records)
+            self.purge()
+            raise KafkaException(error)
 
     def _identity(self) -> tuple[int, int] | None:
         """The producer id and epoch; None if none can be had now."""
         if self._transactions is not None:
             if self._producer != self._transactions.producer:
-                self._producer, self._sequences = self._transactions.producer, {}
+                self._producer, self._sequences, self._refused = self._transactions.producer, {}, set()
         elif self._producer is None or (self._gap and not self._sending):
             request = InitProducerIdRequest(
                 transactional_id=None, transaction_timeout_ms=-1, producer_id=-1, producer_epoch=-1, max_version=4
@@ -210,14 +228,14 @@ class Sender:
         """
         if self._transactions is not None:
             self._transactions.fail(error)
-            self._sequences[place] = sending.sequence
+            self._refused.add(place)
         else:
             self._gap = True
         for record in sending.records:
             self._sent(record, error, place[1], -1)
 
     def _fail_all(self, error: KafkaError) -> None:
-        """Reports that all records failed, because the producer cannot write any more."""
+        """Reports that all records failed, because the producer cannot write any more in this transaction."""
         if self._transactions is not None:
             self._transactions.fail(error)
         sending, self._sending = self._sending, {}

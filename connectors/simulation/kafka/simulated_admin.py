@@ -197,6 +197,9 @@ class SimulatedAdmin:
         self, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel, timeout_s: float
     ) -> dict[TopicPartition, int | KafkaError]:
         leaders = self._leaders(specs, timeout_s)
+        if not any(isinstance(leader, int) for leader in leaders.values()):
+            nowhere = KafkaError(KafkaError._NOENT, "Failed to query partition leaders: No leaders found")
+            return dict.fromkeys(specs, nowhere)
         found: dict[TopicPartition, int | KafkaError] = {
             place: leader for place, leader in leaders.items() if isinstance(leader, KafkaError)
         }

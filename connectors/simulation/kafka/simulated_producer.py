@@ -141,6 +141,7 @@ class SimulatedProducer:
     def commit_transaction(self, timeout: float = -1) -> None:
         """Sends all records, and commits the transaction."""
         deadline = self._scheduler.now + _limit(timeout)
+        self._of_transactions().check_committable()
         if self.flush(_limit(timeout)):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
         self._of_transactions().end(deadline - self._scheduler.now, commit=True)

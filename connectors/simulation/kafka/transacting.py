@@ -46,16 +46,18 @@ class ProducerTransactions:
         self._fatal: KafkaError | None = None
         #: Why the open transaction must be aborted.
         self.abortable: KafkaError | None = None
+        #: Whether the producer needs a new epoch after the abort, because sequence numbers are missing.
+        self.bump = False
 
-    def start(self, timeout_s: float) -> None:
-        """Gets a producer id and a new epoch."""
+    def start(self, timeout_s: float, before: tuple[int, int] = (-1, -1)) -> None:
+        """Gets a producer id and a new epoch: for a new owner, or for the owner with the id and epoch `before`."""
 
         def request() -> InitProducerIdRequest:
             return InitProducerIdRequest(
                 transactional_id=self.id,
                 transaction_timeout_ms=self._timeout_ms,
-                producer_id=-1,
-                producer_epoch=-1,
+                producer_id=before[0],
+                producer_epoch=before[1],
                 max_version=4,
             )
 
@@ -107,12 +109,18 @@ class ProducerTransactions:
         self._asked(request, _codes_of_places, _ANSWER_S)
         self._added.update(new)
 
-    def end(self, timeout_s: float, *, commit: bool) -> None:
-        """Commits or aborts the transaction."""
+    def check_committable(self) -> None:
+        """Raises the error if the transaction can only be aborted."""
         self.check_open()
-        if commit and self.abortable is not None:
+        if self.abortable is not None:
             error = self.abortable
             raise KafkaException(KafkaError(error.code(), error.str(), txn_requires_abort=True))
+
+    def end(self, timeout_s: float, *, commit: bool) -> None:
+        """Commits or aborts the transaction."""
+        if commit:
+            self.check_committable()
+        self.check_open()
         if self._added:
             assert self.producer is not None
             producer = self.producer
@@ -128,6 +136,9 @@ class ProducerTransactions:
 
             self._asked(request, lambda answer: [answer.error_code], timeout_s)
         self._open, self._added, self.abortable = False, set(), None
+        if self.bump and self.producer is not None:
+            self.start(timeout_s, self.producer)
+            self.bump = False
 
     def _asked(self, request: Callable[[], Any], codes: Callable[[Any], list[int]], timeout_s: float) -> Any:
         """The coordinator's answer, for which it is asked again while it moves or is busy."""

@@ -94,7 +94,8 @@ class Transaction:
 
     def fence(self, *, new_epochs: bool) -> None:
         """Aborts an open transaction under a new epoch, so that its producer is fenced."""
-        self.epoch, self.last_epoch = self.epoch + 1, _NO_EPOCH
+        if not new_epochs:  # otherwise its end begins a new epoch
+            self.epoch, self.last_epoch = self.epoch + 1, _NO_EPOCH
         self._end(State.ABORTING, new_epochs=new_epochs)
 
     def add(self, producer: Producer, places: set[Place], now_s: float) -> int:
