@@ -93,10 +93,12 @@ class SimulatedStream:
         self._workers, self._calls, self._on_batch = workers, calls, on_batch
         self._stopping = Event(workers.scheduler)
         self._failed: DsmsError | None = None
+        self._started = False
         self._thread = Thread(workers.scheduler, self._run, f"stream {name}")
 
     def start(self) -> None:
         """Starts the first batch."""
+        self._started = True
         self._thread.start()
 
     def check(self) -> None:
@@ -107,7 +109,8 @@ class SimulatedStream:
     def stop(self) -> None:
         """Stops after a running batch."""
         self._stopping.set()
-        self._thread.join()
+        if self._started:
+            self._thread.join()
 
     def _run(self) -> None:
         try:
