@@ -152,7 +152,7 @@ class HostRuns:
         of all named runs."""
         resident = {name: size for name, size in self._shared.resident().items() if name in names}
         gone = leaving(resident, limit, parts)
-        for name in gone:
+        for name in sorted(gone):
             self.read(name)
             self._cache.flush(name)
         self._release(gone)

@@ -110,9 +110,12 @@ class RunCache:
         return self._directory / (name.replace("/", "_") + ".arrow")
 
     def flush(self, name: str) -> None:
-        """Flushes a run of this host to disk."""
-        flush_to_disk(self.path(name))
-        flush_to_disk(self._directory)
+        """Flushes a run of this host to disk. Raises ExternalError if the disk is full or fails."""
+        try:
+            flush_to_disk(self.path(name))
+            flush_to_disk(self._directory)
+        except OSError as error:
+            raise self._full(error) from error
 
     def size(self, name: str) -> int | None:
         """The size of a run's file in bytes; None if this host does not have it."""

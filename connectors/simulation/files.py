@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 from collections import defaultdict
@@ -25,6 +26,8 @@ from connectors.simulation.virtual import Module
 #: The least and the most seconds that a flush takes.
 FLUSH_S = (0.000_2, 0.01)
 _FAULTS: tuple[Kind, ...] = ("bit flips", "directory lost")
+#: What `tempfile` appends to the beginning of a name that is drawn by the scheduler.
+_APPENDED = re.compile(r"(?<=[0-9a-f]{16}-)[a-z0-9_]{8}")
 
 
 class _Version(NamedTuple):
@@ -91,11 +94,11 @@ class SimulatedDisks:
             self._remove(path)
         elif outcome != "kept":
             zeros = len(content) - written if outcome == "zeroed" else 0
-            self._scheduler.record(f"disk: {outcome} after {written} B: {path.name}")
+            self._scheduler.record(f"disk: {outcome} after {written} B: {_shown(path)}")
             self._rewrite(path, content[:written] + bytes(zeros))
 
     def _remove(self, path: Path) -> None:
-        self._scheduler.record(f"disk: lost: {path.name}")
+        self._scheduler.record(f"disk: lost: {_shown(path)}")
         path.unlink()
 
     def _chance(self) -> bool:
@@ -108,7 +111,7 @@ class SimulatedDisks:
             return
         self._plan.happened[fault.kind] += 1
         path = self._scheduler.random.choice(files)
-        self._scheduler.record(f"disk: {fault}: {path.name}")
+        self._scheduler.record(f"disk: {fault}: {_shown(path)}")
         if fault.kind == "bit flips":
             self._flip(path)
         else:
@@ -159,3 +162,8 @@ class SimulatedDisks:
         if path is not None:
             resolved = Path(path).resolve()
             yield from (host for host, root in self._hosts.items() if resolved.is_relative_to(root.resolve()))
+
+
+def _shown(path: Path) -> str:
+    """The name of a file in the trace, without the part that differs in each run."""
+    return _APPENDED.sub("", path.name)

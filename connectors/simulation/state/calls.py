@@ -139,15 +139,15 @@ def _sent(argument: Any) -> Any:
 
 
 def _shown(argument: Any) -> str:
-    """An argument in the trace: names, but no content.
+    """An argument in the trace: names, but no content, and no directories of this machine.
 
-    >>> _shown("catalog"), _shown(b"body"), _shown(["1/d", "1/a", "1/b", "1/c"]), _shown({"1/a": 7})
-    ('catalog', '', '1/d, 1/a, 1/b and 1 more', '1/a')
+    >>> _shown("catalog"), _shown(b"body"), _shown(["1/d", "1/a", "1/b", "1/c"]), _shown({"/tmp/1_a.arrow": "torn"})
+    ('catalog', '', '1/d, 1/a, 1/b and 1 more', '1_a.arrow')
     """
     if argument is None or isinstance(argument, bytes):
         return ""
     if isinstance(argument, (Mapping, list)):
-        names = list(map(str, argument))
+        names = [each.rpartition("/")[2] if each.startswith("/") else each for each in map(str, argument)]
         more = len(names) - _MOST_NAMES
         return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
     return str(argument)
