@@ -132,7 +132,8 @@ class Runner:
             self._failures = 0
         except Fenced as error:
             self._fenced(error)
-        except DsmsError as error:
+        except (DsmsError, OSError) as raised:
+            error = _translated(raised)
             if self._fragment is not None:
                 self._refused = {**self._refused, **refusals(error, self._fragment.state.plan)}
             if isinstance(error, SparkFailed) and not self._is_of_a_query(error):
@@ -232,6 +233,14 @@ class Runner:
         fragment = self._fragment
         made = fragment.checkpoints.status if fragment is not None and fragment.checkpoints is not None else None
         return msgspec.structs.replace(status, checkpoint=made)
+
+
+def _translated(error: DsmsError | OSError) -> DsmsError:
+    """The error of a fragment that fails; files of its scratch directory could not be written if it is the system's."""
+    if isinstance(error, DsmsError):
+        return error
+    problem = f"cannot write files of the fragment: {error}"
+    return ExternalError(problem, hint="free disk space; the fragment tries again", retryable=True)
 
 
 def refusals(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:

@@ -73,8 +73,8 @@ class Workers:
             results = [pool.submit(self._run, call) for call in calls]
         try:
             batches = [batch for result in results for batch in result.result()]
-        except DsmsError as error:
-            raise reason_of(RuntimeError(f"{type(error).__module__}.{type(error).__name__}: {error}")) from error
+        except (DsmsError, OSError) as error:
+            raise _as_spark_says(error) from error
         self.scheduler.random.shuffle(batches)
         return batches
 
@@ -117,6 +117,8 @@ class SimulatedStream:
             self._run_batches()
         except DsmsError as error:
             self._failed = error
+        except OSError as error:
+            self._failed = _as_spark_says(error)
 
     def _run_batches(self) -> None:
         start: Offsets = self._calls["initial"]()
@@ -160,6 +162,11 @@ class SimulatedBatch:
         """The messages that the targets send after they have received some."""
         received = [[_of_target(batch, target) for batch in routed] for target in range(targets)]
         return self._workers.in_parallel([partial(_target_task, stage, mine) for mine in received])
+
+
+def _as_spark_says(error: Exception) -> DsmsError:
+    """The error that the driver makes of the text of another process."""
+    return reason_of(RuntimeError(f"{type(error).__module__}.{type(error).__name__}: {error}"))
 
 
 def _source_task(pickled: bytes, worker: KafkaSettings) -> list[pa.RecordBatch]:

@@ -27,6 +27,10 @@ from tests.support.pool_thread import on_pool_thread
 FAILED_ONCE = Path(__file__).parent / "failed_once.txt"
 
 
+#: The most characters of the problems of a history.
+_WIDTH = 600
+
+
 def simulate(given: Drawn) -> Outcome:
     """Runs a history, and compares its result with DuckDB if that can be known."""
     return run(given.history, lambda world: wrong_relations(given, world))
@@ -84,32 +88,38 @@ def _run_many(asked: argparse.Namespace) -> int:
         done, happened, seconds = done + 1, happened + outcome.happened, seconds + outcome.seconds
         if problems:
             failures += 1
-            print(f"seed {seed}: " + "; ".join(problems)[:600], flush=True)
+            _say(f"seed {seed}: " + "; ".join(problems)[:_WIDTH])
             if asked.shrink:
                 _shrink(given, outcome)
             if asked.stop:
                 break
         if done % 50 == 0:
             rate = done / (time.monotonic() - begun)
-            print(f"{done} histories, {failures} failed, {rate:.2f}/s, {seconds / done:.0f} s of virtual time each",
-                  file=sys.stderr, flush=True)  # fmt: skip
+            sys.stderr.write(
+                f"{done} histories, {failures} failed, {rate:.2f}/s, {seconds / done:.0f} s simulated each\n"
+            )
     listed = ", ".join(f"{kind} {count}" for kind, count in sorted(happened.items()))
-    print(f"{done} histories, {failures} failed; faults that happened: {listed or 'none'}")
+    _say(f"{done} histories, {failures} failed; faults that happened: {listed or 'none'}")
     return min(failures, 100)
 
 
 def _shrink(given: Drawn, outcome: Outcome) -> None:
     least = shrunk(given.history, lambda history: bool(run(history).problems), most_runs=60)
-    print(f"shrunk from {given.history.size} to {least.size} parts:\n{story(run(least))}", flush=True)
+    _say(f"shrunk from {given.history.size} to {least.size} parts:\n{story(run(least))}")
 
 
 def _tell(seed: int, *, shrink: bool) -> int:
     given = drawn(seed)
     outcome = simulate(given)
-    print(story(outcome))
+    _say(story(outcome))
     if shrink and outcome.problems:
         _shrink(given, outcome)
     return min(len(outcome.problems), 1)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -236,6 +236,22 @@ def test_repeated_equal_failures_restart_the_session(fragment_runner: Runner) ->
     assert [fail(fragment_runner, reason) for reason in reasons[3:]] == ["fragment", "fragment", "process"]
 
 
+def test_a_full_disk_stops_the_fragment_and_not_its_process(
+    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of its lanes could not be written. Other fragments of the process may need no new files."""
+
+    def start(*_: object) -> None:
+        raise OSError(28, "No space left on device", "/data/scratch/lanes")
+
+    monkeypatch.setattr(Standing, "start", start)
+    fragment_runner.turn(7, Catalog())
+    assert fragment_runner.status.state == "recovering"
+    assert fragment_runner.status.reason.startswith("cannot write files of the fragment: [Errno 28] No space left")
+    monkeypatch.undo()
+    assert not leases()
+
+
 def test_fragment_that_fails_alone_does_not_restart_the_session(fragment_runner: Runner) -> None:
     """If another fragment commits, the shared session is sound; the cause may be a query that ends its worker."""
     old: Any = SimpleNamespace(renewed=lambda: None)
