@@ -14,7 +14,7 @@ from rich.live import Live
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, stdout, table
 from dsms.client.documents import Document
-from dsms.model.sizes import written_bytes
+from dsms.model.sizes import format_size
 
 Sort = Literal["load", "state", "unread", "rate", "name"]
 _EXECUTORS = ("executor", "state", "fragments", "epoch", "in Redis", "on disk")
@@ -119,5 +119,5 @@ def _shown(line: Document) -> list[object]:
 
 def _written(name: str, value: Any) -> object:
     if value is not None and name in _SIZES:
-        return written_bytes(value)
+        return format_size(value)
     return f"{value:.3g}" if isinstance(value, float) else value

@@ -18,7 +18,7 @@ from connectors.kafka.client.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.executor.health import serve_health
 from dsms.local.watchdog import Watchdog
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.memory.worker_limit import LEAST_MB, set_worker_limit
 from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
@@ -152,7 +152,7 @@ def main(  # noqa: PLR0913 one parameter an option
         max_batch_records=batch_records,
         target_batch_s=batch_seconds,
         policy=str(parse_policy(policy)),
-        state_memory=read_bytes(state_memory),
+        state_memory=parse_size(state_memory),
         state_dir=state_dir.absolute() if state_dir else None,
         checkpoints=_checkpoints(checkpoints, checkpoint_seconds, checkpoints_kept, checkpoint_age),
         faults=os.environ.get("DSMS_FAULT", ""),

@@ -262,7 +262,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     output: Annotated[
         Literal["streamed", "complete", "istream", "dstream", "rstream"], FieldRole("declared", compared=True)
     ] = "streamed"
-    #: Of a view over the clock, which no lane runs: period and residues of its points.
+    #: Only for a view over the clock, which no lane runs: the period and the residues of its synchronisation points.
     periodic: Annotated[tuple[int, tuple[int, ...]] | None, FieldRole("declared")] = None
     #: Whether CREATE STREAM created it, as in PIPES and ESL: a SELECT over it is continuous.
     stream: Annotated[bool, FieldRole("declared")] = False
@@ -272,7 +272,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     family: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
     constants: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
     grouped: Annotated[bool, FieldRole("placement", "reset", reset_on_division=True)] = False
-    #: The fragment that runs it, and the ids of the sources that it reads.
+    #: The fragment that runs it.
     fragment: Annotated[str, FieldRole("placement", "carried")] = "0"
     #: The fragments that run it together, each for a shard of its keys; empty: one fragment runs all of it.
     shares: Annotated[tuple[str, ...], FieldRole("placement", reset_on_division=True)] = ()
@@ -280,9 +280,10 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     divided: Annotated[int, FieldRole("placement")] = 0
     #: Whether more fragments are assigned to it when it falls behind.
     fragments_by_load: Annotated[bool, FieldRole("declared", "carried", compared=True)] = False
+    #: The ids of the sources that it reads.
     reads: Annotated[tuple[str, ...], FieldRole("placement")] = ()
-    #: For view matching: digests by which other queries find this one as a candidate, and the queries from which this
-    #: one is computed, as they were when it was created.
+    #: For view matching: the digests by which new queries find this one as a candidate (`marks`), and the queries from
+    #: whose rows this one is computed, as they were when it was created (`over`).
     marks: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
     over: Annotated[tuple[Former, ...], FieldRole("placement", "reset", reset_on_division=True, in_former=True)] = ()
     #: Its relative share of the executor's time when the executor cannot keep up with all queries.
@@ -307,11 +308,13 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     error_columns: Annotated[bool, FieldRole("quality", compared=True, in_former=True)] = False
     #: The condition that a record must satisfy to be shed; None: any record may be shed.
     shed_where: Annotated[str | None, FieldRole("quality", compared=True, in_former=True)] = None
-    #: Bytes of memory: for all its state, by choosing the sizes of its windows; with sketches, for those of each group.
+    #: A limit in bytes. Alone, it limits all state of the query: the sizes of its windows are chosen to fit. Together
+    #: with `max_error`, it limits the sketches of each group.
     memory: Annotated[int | None, FieldRole("quality", compared=True)] = None
     #: The error of its sketches, if both `memory` and `max_error` are given; None: its operators keep all values.
     sketch_error: Annotated[float | None, FieldRole("quality", in_former=True)] = None
-    #: The query that it replaced, while that is still needed; with `lasting`, as long as this query exists.
+    #: The version that it replaced, while results still depend on it; if `lasting`, they do as long as this query
+    #: exists.
     former: Annotated[Former | None, FieldRole("life", "reset")] = None
     lasting: Annotated[bool, FieldRole("life")] = False
     #: For a continuous INSERT: the id of the table whose log its result topic is.

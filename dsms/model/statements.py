@@ -108,7 +108,7 @@ class DeclareStream(Statement):
 
 
 @dataclass(frozen=True)
-class Written:
+class ParsedExpression:
     """An expression and its text."""
 
     tree: exp.Expr
@@ -124,8 +124,8 @@ class CreateTable(Statement):
     columns: tuple[ColumnDefinition, ...]
     keys: tuple[Name, ...]
     sql: str
-    defaults: tuple[tuple[Name, Written], ...] = ()
-    checks: tuple[tuple[str, Written], ...] = ()
+    defaults: tuple[tuple[Name, ParsedExpression], ...] = ()
+    checks: tuple[tuple[str, ParsedExpression], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ class Replay(Statement):
     """`REPLAY DEAD LETTERS OF source [SET value = expression] [WHERE predicate]`."""
 
     name: Name
-    value: Written | None
-    where: Written | None
+    value: ParsedExpression | None
+    where: ParsedExpression | None
     sql: str
 
 

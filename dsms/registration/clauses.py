@@ -9,7 +9,7 @@ from connectors.credentials.secrets import check_no_secret, references
 from connectors.kafka.schema_registry.record_formats import FORMATS, RESULT_FORMATS
 from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.model.statements import Clause
 from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import SqlError, UserError
@@ -110,7 +110,7 @@ def _memory(clause: Clause) -> dict[str, object]:
 
 def _bytes(clause: Clause) -> int | None:
     try:
-        return read_bytes(_word(clause), clause.name)
+        return parse_size(_word(clause), clause.name)
     except UserError as error:
         raise _wrong(clause, error.message, error.hint) from error
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.scheduling.registry import parse_policy
 from operators.core.decoding import Malformed, decoded
 from operators.core.errors import UserError
@@ -73,7 +73,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
         }
         if self.state_memory is not None:
-            changed["state_memory"] = read_bytes(str(self.state_memory))
+            changed["state_memory"] = parse_size(str(self.state_memory))
         tuned = msgspec.structs.replace(bounds, **changed)
         if tuned.min_batch_records > tuned.max_batch_records:
             raise UserError(

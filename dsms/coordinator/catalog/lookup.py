@@ -34,14 +34,14 @@ class UnknownName(UserError):
         self.kind = kind
         self.name = name
 
-    def among(self, may_read: Callable[[str], bool]) -> UnknownName:
+    def with_readable_names(self, may_read: Callable[[str], bool]) -> UnknownName:
         """The same error with only the names that the caller may read."""
         return UnknownName(self.kind, self.name, filter(may_read, self._choices))
 
 
 def error_for(principal: Principal, error: DsmsError) -> DsmsError:
     """The error as the principal may see it: its hint lists only names that the principal may read."""
-    return error.among(principal.may_read) if isinstance(error, WrongName | UnknownName) else error
+    return error.with_readable_names(principal.may_read) if isinstance(error, WrongName | UnknownName) else error
 
 
 def object_named(catalog: Catalog, name: str) -> Object:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dsms.model import logical
 from dsms.model.objects import JoinOrders
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.algebra.column_projections import order_columns

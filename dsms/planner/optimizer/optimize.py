@@ -8,7 +8,7 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.properties import append_only, inputs, keys
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule

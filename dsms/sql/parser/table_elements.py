@@ -48,10 +48,10 @@ class TableElements:
     table: st.Name
     columns: list[st.ColumnDefinition] = field(default_factory=list)
     keys: list[st.Name] = field(default_factory=list)
-    defaults: list[tuple[st.Name, st.Written]] = field(default_factory=list)
-    checks: list[tuple[str, st.Written]] = field(default_factory=list)
+    defaults: list[tuple[st.Name, st.ParsedExpression]] = field(default_factory=list)
+    checks: list[tuple[str, st.ParsedExpression]] = field(default_factory=list)
 
-    def add_check(self, name: st.Name | None, usual: str, condition: st.Written) -> None:
+    def add_check(self, name: st.Name | None, usual: str, condition: st.ParsedExpression) -> None:
         """Adds a CHECK. Its default name is `usual`, with a number if that name is taken. Raises SqlError if `name` is
         taken, or for too many checks."""
         taken = {taken for taken, _ in self.checks}
@@ -156,7 +156,7 @@ def _of_column(
         _refuse(group[0])
 
 
-def _condition(cursor: Cursor, tokens: list[Token]) -> st.Written:
+def _condition(cursor: Cursor, tokens: list[Token]) -> st.ParsedExpression:
     if tokens and unquoted_text(tokens[0]) != "(":
         raise place_of(tokens[0]).error("expected a condition in parentheses", "CHECK (column > 0)")
     return written(cursor, tokens)
@@ -174,12 +174,12 @@ def _refuse(token: Token) -> None:
     raise place_of(token).error(f"{token.text.upper()} is not supported in CREATE TABLE", hint)
 
 
-def written(cursor: Cursor, tokens: list[Token]) -> st.Written:
+def written(cursor: Cursor, tokens: list[Token]) -> st.ParsedExpression:
     """Parses an expression and keeps its text. Its nodes have their locations in the script. Raises SqlError."""
     text, first, create = cursor.text_of(tokens), tokens[0].start, cursor.tokens[0]
     # parses SELECT and the expression, which blanks keep at its location in the script
     before, behind = _blank(cursor.script[: create.start]), _blank(cursor.script[create.end + 1 : first])
-    return st.Written(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
+    return st.ParsedExpression(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
 
 
 def _blank(text: str) -> str:

@@ -72,7 +72,7 @@ def bound_correction(statement: st.Replay, catalog: Catalog) -> Correction:
     return Correction(value, where)
 
 
-def _bound(part: st.Written | None, clause: str, kind: pa.DataType, catalog: Catalog) -> Expression | None:
+def _bound(part: st.ParsedExpression | None, clause: str, kind: pa.DataType, catalog: Catalog) -> Expression | None:
     if part is None:
         return None
     check_plain(part.tree, catalog, clause)
@@ -117,7 +117,7 @@ def _parse(cursor: Cursor, _: st.Name | None) -> st.Replay:
     return st.Replay(name, value, where, cursor.sql)
 
 
-def _expression(cursor: Cursor, *stops: str) -> st.Written:
+def _expression(cursor: Cursor, *stops: str) -> st.ParsedExpression:
     cursor.peek()
     taken = []
     depth = 0

@@ -9,7 +9,7 @@ from functools import cached_property
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs, walk
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival, ranks_by_values
 from dsms.planner.optimizer.algebra.conjuncts import conjunction
 from dsms.planner.optimizer.algebra.split import filtered

@@ -12,7 +12,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Function
 from dsms.model.position import error_at
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.model.types import parse_type
 from dsms.sql.binder.scalars.expression_functions import PYTHON, Bind, arguments_of, written_name
 from dsms.sql.parser import functions as syntax
@@ -79,7 +79,7 @@ def _seconds(clause: st.Clause) -> float:
 
 def _memory(clause: st.Clause) -> int:
     text = " ".join(clause.words)
-    size = read_bytes(text) if text[:1].isdigit() else None
+    size = parse_size(text) if text[:1].isdigit() else None
     if not size:
         raise clause.place.error("MEMORY needs a size", "have: '256 MB', '1 GiB'")
     return size

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dsms.model import logical
 from dsms.model.properties import append_only, inputs, walk
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.sql.binder.scalars.conditions import Output, fresh, own_columns
 from operators.aggregates.reads_arrival import reads_arrival

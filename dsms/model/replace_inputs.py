@@ -20,10 +20,10 @@ def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.
     assert len(present) == len(below)
     if all(current is other for current, other in zip(present, below, strict=True)):
         return node
-    return _over(node, below)
+    return _with_new_inputs(node, below)
 
 
-def _over(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
+def _with_new_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
     match node:
         case logical.StreamScan() | logical.Values() | logical.Recurrence():
             return node
