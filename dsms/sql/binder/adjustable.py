@@ -18,8 +18,8 @@ from dsms.planner.optimizer.sketches import approximated
 from dsms.planner.optimizer.window_ranges import with_ranges
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
-from dsms.sql.parser.bounds import check_statement, within_limits
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.statement_limits import check_statement, within_limits
 from operators.core.errors import UserError
 from operators.expressions import Expression, column
 

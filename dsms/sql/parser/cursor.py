@@ -19,7 +19,7 @@ DATABASE, PUBLIC = "DSMS", "PUBLIC"
 
 
 def place_of(token: Token) -> Place:
-    """The location of a token's first character, computed from the column of the last one, which sqlglot gives."""
+    """The location of a token's first character. sqlglot stores the column of the last one."""
     return Place(token.line, max(token.col - (token.end - token.start), 1))
 
 
@@ -85,17 +85,17 @@ class Cursor:
         self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
-    def rest_as_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
-        """Consumes the rest of the statement: an identifier, with or without a word of `after` before it. A word of
-        `after` that comes last is the identifier."""
-        if self.peek().text.upper() in after and len(self.tokens) - self.at > 1:
+    def rest_as_name(self, what: str, optional: tuple[str, ...] = ()) -> Name:
+        """Consumes the rest of the statement, which is an identifier, after one of the `optional` words or without one.
+        If such a word is all that is left, it is the identifier."""
+        if self.peek().text.upper() in optional and len(self.tokens) - self.at > 1:
             self.next()
         name = self.name(what)
         self.end()
         return name
 
     def name_of(self, token: Token, what: str) -> Name:
-        """The identifier that a token spells; subscript digits become digits. Raises SqlError for other tokens."""
+        """The identifier that a token spells, subscript digits as ordinary digits. Raises SqlError for other tokens."""
         text = unicodedata.normalize("NFKC", token.text)
         if not all(part.isidentifier() for part in text.replace("-", "_").split(".")):
             raise place_of(token).error(f'"{token.text}" is not a valid {what}')
@@ -117,7 +117,7 @@ class Cursor:
             self.fail(f'expected something before "{self.tokens[min(self.at, len(self.tokens) - 1)].text}"')
         return self.script[tokens[0].start : tokens[-1].end + 1]
 
-    def starts_type(self, tokens: list[Token]) -> bool:
+    def is_type(self, tokens: list[Token]) -> bool:
         """Whether the tokens are the text of a type."""
         try:
             parse_type(self.text_of(tokens))

@@ -12,14 +12,14 @@ from dsms.model.statements import Place
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import place_of
 from dsms.sql.parser.pattern_parser import PatternParser
+from dsms.sql.parser.table_names import RELATION_OF
 from dsms.sql.parser.window_parser import WINDOW_TABLES
 from operators.table_functions.registry import TABLE_FUNCTIONS
 
 _SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
-_VIEW_OF = ("R", "ℜ")
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
-_SETS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
+_SET_TOKENS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
 #: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
 _MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
@@ -135,7 +135,7 @@ class StreamParser(PatternParser):
             return self._table_function()
         if word in _STREAM_WORDS and after == "(":
             return self._stream_of()
-        if word in _VIEW_OF and after == "[" and self._closes_with_call():
+        if word in RELATION_OF and after == "[" and self._closes_with_call():
             return self._sync_relation()
         if after == "(" and (subscripted := _SYNCHRONISED.fullmatch(self._curr.text)):
             return self._subscripted(subscripted[1])
@@ -187,8 +187,13 @@ class StreamParser(PatternParser):
 
     def _set_of_items(self, item: exp.Expr) -> exp.Expr:
         """Parses SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM, the bag union of relations, and ∩, their intersection."""
-        while self._curr.token_type in _SETS and self._ahead(1) not in (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES"):
-            kind = _SETS[self._curr.token_type]
+        while self._curr.token_type in _SET_TOKENS and self._ahead(1) not in (
+            *_QUERY_STARTS,
+            "ALL",
+            "DISTINCT",
+            "VALUES",
+        ):
+            kind = _SET_TOKENS[self._curr.token_type]
             self._advance()
             other = self._parse_table()
             if other is None:
@@ -209,7 +214,7 @@ class StreamParser(PatternParser):
         while isinstance(inner, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
             inner = inner.this
         if isinstance(inner, exp.Func):
-            inner.meta.setdefault(nodes.CALLED, written)
+            inner.meta.setdefault(nodes.WRITTEN_NAME, written)
         return call
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:

@@ -21,7 +21,7 @@ WINDOW_TABLES = tuple(name.upper() for name in _LENGTHS)
 class WindowParser(PostgresParser):
     """PostgreSQL's parser, extended by windows after an item of FROM."""
 
-    #: The slide clause of the window that is being parsed.
+    #: The SLIDE or ACTIVE EXPIRATION of the OVER that is being parsed, as arguments of its node.
     _slide: dict[str, Any] = {}
 
     def _ahead(self, steps: int) -> str:

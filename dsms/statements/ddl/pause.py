@@ -33,7 +33,7 @@ def _resume(cursor: Cursor, _: st.Name | None) -> SetPaused:
 
 
 def _query_name(cursor: Cursor) -> st.Name:
-    return cursor.rest_as_name("query name", after=("QUERY", "VIEW"))
+    return cursor.rest_as_name("query name", optional=("QUERY", "VIEW"))
 
 
 def _apply(statement: SetPaused, catalog: Catalog, environment: Environment) -> Applied:

@@ -16,7 +16,7 @@ from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.table_constraints import check_plain
 from dsms.sql.parser.cursor import Cursor
-from dsms.sql.parser.table_elements import written
+from dsms.sql.parser.table_elements import parse_expression
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind, named
 from operators.core.errors import UserError
@@ -124,7 +124,7 @@ def _expression(cursor: Cursor, *stops: str) -> st.ParsedExpression:
     while cursor.more() and not (depth == 0 and any(map(cursor.peeks, stops))):
         depth += cursor.peeks("(") - cursor.peeks(")")
         taken.append(cursor.next())
-    return written(cursor, taken)
+    return parse_expression(cursor, taken)
 
 
 def _answer(statement: st.Replay, context: Context) -> StatementResult:

@@ -26,7 +26,7 @@ class Describe(st.Statement):
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> Describe:
-    return Describe(cursor.rest_as_name("name", after=tuple(KINDS)), cursor.sql)
+    return Describe(cursor.rest_as_name("name", optional=tuple(KINDS)), cursor.sql)
 
 
 def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> Applied:

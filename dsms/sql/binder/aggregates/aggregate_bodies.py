@@ -222,7 +222,7 @@ class _BodyBinder:
         inside = tuple(name for name, _ in self.parameters) if self.clause == "expire" else None
         return QueryBinder(self.tables, self.parameters, self.resolve, self.subqueries, self.numbers, inside)
 
-    def _insert(self, tree: exp.Insert, statement: syntax.Simple) -> defined.Statement:
+    def _insert(self, tree: exp.Insert, statement: syntax.RowChange) -> defined.Statement:
         target = tree.this
         table = target.this if isinstance(target, exp.Schema) else target
         name = name_of_table(table).lower()
@@ -277,7 +277,7 @@ class _BodyBinder:
         values = dict(zip(order, query.outputs, strict=True))
         return replace(query, outputs=tuple(assigned(values.get(name), type_, table) for name, type_ in columns))
 
-    def _update(self, tree: exp.Update, statement: syntax.Simple) -> defined.Statement:
+    def _update(self, tree: exp.Update, statement: syntax.RowChange) -> defined.Statement:
         table, binder = self._table(tree.this), self._binder()
         if table.name == defined.WINDOW_TABLE:
             raise error_at(
@@ -297,7 +297,7 @@ class _BodyBinder:
             values.append((name, assigned(value, types[name], assignment)))
         return defined.Update(scan, tuple(values), self._where(tree, binder, scope), _place(statement.text))
 
-    def _delete(self, tree: exp.Delete, statement: syntax.Simple) -> defined.Statement:
+    def _delete(self, tree: exp.Delete, statement: syntax.RowChange) -> defined.Statement:
         table, binder = self._table(tree.this), self._binder()
         scan = binder.scan(table.name)
         scope = binder.scope((binder.entries(scan, tree.this.alias or table.name),))

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dsms.model.position import error_at
 from dsms.sql.parser.interval import unit_name
-from dsms.sql.parser.nodes import CALLED
+from dsms.sql.parser.nodes import WRITTEN_NAME
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
 from operators.expressions.functions.json_building import BUILDING, JSON_MARK, TEXT_MARK
 from operators.expressions.functions.patterns import similar_regex
@@ -117,7 +117,7 @@ def function_name(node: exp.Expr) -> str:
 
 def written_name(node: exp.Expr) -> str:
     """The name of a call in lower case, as written."""
-    return str(node.meta.get(CALLED) or function_name(node))
+    return str(node.meta.get(WRITTEN_NAME) or function_name(node))
 
 
 def _choices(name: str) -> str:
