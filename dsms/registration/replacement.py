@@ -35,7 +35,7 @@ from dsms.registration.query_limits import check_plan
 from dsms.registration.removed_records import check_none_removed
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.dependencies import dependencies_of, dependents
-from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.former_versions import former_of
 from dsms.sql.binder.streams.clock import clock_view
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError

@@ -12,7 +12,7 @@ from dsms.model.objects import Query
 from dsms.planner.optimizer.view_matching import computed_from_views, match_digests
 from dsms.planner.physical.fragment_plan import PlannedQuery
 from dsms.planner.physical.fragment_plan import planned as plan
-from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.former_versions import former_of
 
 #: The maximal number of candidates to examine, oldest first.
 MOST: Final = 32

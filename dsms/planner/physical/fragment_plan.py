@@ -26,7 +26,7 @@ from dsms.planner.physical.lower import lower
 from dsms.planner.physical.parts.cut import DividedQuery, Part, origins, parts
 from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of
 from dsms.sql.binder.bind import plan_of
-from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
+from dsms.sql.binder.former_versions import former_plan, plan_of_former
 from operators.core.errors import UserError
 from operators.core.operator import MEMBER
 from operators.core.run import hashing

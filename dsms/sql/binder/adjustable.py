@@ -33,11 +33,11 @@ def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
         return approximated(node, query.sketch_error)
     if not query.sheddable:
         return node
-    only = None if query.shed_where is None else partial(_bound, query.shed_where)
+    only = None if query.shed_where is None else partial(_shed_condition, query.shed_where)
     return with_shedding(node, query.id, error_columns=query.error_columns, only=only)
 
 
-def _bound(text: str, stream: logical.StreamScan) -> Expression:
+def _shed_condition(text: str, stream: logical.StreamScan) -> Expression:
     """The condition `text`, bound over the columns of a stream. Raises a UserError that quotes it if it is not a
     condition."""
     fields = schema(stream)

@@ -44,19 +44,19 @@ def table_rows_query(inserted: InsertedSelect, taken: Sequence[str], table: Tabl
     The query casts values to the types of the table, keeps only the last row of each key, and refuses rows with NULL in
     a column that is NOT NULL."""
     names = {column: f"value {number}" for number, column in enumerate(taken)}
-    known = {column for column, nullable in zip(taken, inserted.nullable, strict=True) if not nullable}
+    not_null = {column for column, nullable in zip(taken, inserted.nullable, strict=True) if not nullable}
     defaults = {column: f"({text})" for column, text in table.defaults.items()}
     values = {**defaults, **{column: _quoted(name) for column, name in names.items()}}
-    cells = ", ".join(_cell(column, values.get(column.name, "NULL"), known) for column in table.source.columns)
+    cells = ", ".join(_cell(column, values.get(column.name, "NULL"), not_null) for column in table.source.columns)
     renamed, keys, listed = (", ".join(map(_quoted, each)) for each in (names.values(), table.keys, table.schema.names))
     cast = f'SELECT {cells} FROM ({inserted.text}) AS "given" ({renamed})'
     return f'SELECT {listed} FROM ({cast}) AS "rows" [PARTITION BY {keys} ROWS 1]'
 
 
-def _cell(column: Column, value: str, known: Collection[str]) -> str:
-    """The value of a column; `known` are those that are never NULL."""
+def _cell(column: Column, value: str, not_null: Collection[str]) -> str:
+    """The value of a column; `not_null` are those that are never NULL."""
     cast = f"CAST({value} AS {column.type})"
-    checked = cast if column.nullable or column.name in known else f"NOT_NULL({cast})"
+    checked = cast if column.nullable or column.name in not_null else f"NOT_NULL({cast})"
     return f"{checked} AS {_quoted(column.name)}"
 
 

@@ -33,7 +33,7 @@ class Limit:
         """Whether all rows are kept."""
         return self.count is None and self.offset == 0
 
-    def of(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
+    def applied_to(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
         """The rows with these ranks; the plan may have additional columns."""
         if self.is_all:
             return node

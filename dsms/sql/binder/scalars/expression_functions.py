@@ -182,7 +182,7 @@ def _difference(node: exp.Expr, bind: Bind) -> Expression:
     return call("date_diff", _text(unit.name), bind(start), bind(end))
 
 
-def _moved(name: str) -> Special:
+def _shifted_by(name: str) -> Special:
     def moved(node: exp.Expr, bind: Bind) -> Expression:
         amount = node.expression
         if node.args.get("unit") is not None and not isinstance(amount, exp.Interval):
@@ -246,10 +246,10 @@ def _json_steps(name: str) -> Special:
     return lambda node, bind: call(name, bind(node.this), _text(json_path(node)))
 
 
-def gives_json(node: exp.Expr) -> bool:
+def returns_json(node: exp.Expr) -> bool:
     """Whether a node is a call that returns JSON.
 
-    >>> gives_json(exp.func("to_jsonb", exp.Null())), gives_json(exp.func("lower", exp.Null()))
+    >>> returns_json(exp.func("to_jsonb", exp.Null())), returns_json(exp.func("lower", exp.Null()))
     (True, False)
     """
     node = node.unnest()
@@ -260,7 +260,7 @@ def gives_json(node: exp.Expr) -> bool:
 
 
 def _marks(nodes: Sequence[exp.Expr]) -> Literal:
-    return _text("".join(JSON_MARK if gives_json(node) else TEXT_MARK for node in nodes))
+    return _text("".join(JSON_MARK if returns_json(node) else TEXT_MARK for node in nodes))
 
 
 def _json_object(node: exp.Expr, bind: Bind) -> Expression:
@@ -346,8 +346,8 @@ _SPECIAL: dict[type[exp.Expr], Special] = {
     exp.TimestampTrunc: _truncated,
     exp.DateTrunc: _truncated,
     exp.DateDiff: _difference,
-    exp.DateAdd: _moved("add"),
-    exp.DateSub: _moved("subtract"),
+    exp.DateAdd: _shifted_by("add"),
+    exp.DateSub: _shifted_by("subtract"),
     exp.JSONExtract: _json("json_extract"),
     exp.JSONExtractScalar: _json("json_extract_string"),
     exp.JSONValue: _json("json_value"),

@@ -22,7 +22,7 @@ NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN 
 #: The key in the `meta` of a column Now for the points at which this Now advances.
 POINTS = "points"
 _BIGINT = pa.int64()
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
@@ -68,7 +68,7 @@ def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope
     scale = 1000 if any(_is_moment(term) for _, term in form.terms) else 1
     side = 1 if form.slope > 0 else -1
     rest = _sum([(-side * factor, _integer(term, scale)) for factor, term in form.terms])
-    return _solved(side * form.slope * scale, rest, kind if side > 0 else _TURNED[kind], next(iter(form.points)))
+    return _solved(side * form.slope * scale, rest, kind if side > 0 else _MIRRORED[kind], next(iter(form.points)))
 
 
 def _solved(slope: int, rest: Expression, kind: type[exp.Expr], points: Periodic | None) -> Bound:
@@ -209,7 +209,7 @@ def _modulo(value: Expression, divisor: int) -> Expression:
     return call("modulo", call("add", call("modulo", value, modulus), modulus), modulus)
 
 
-def synchronised(bound: Expression, points: Periodic | None) -> Expression:
+def next_point(bound: Expression, points: Periodic | None) -> Expression:
     """The first of `points` at or after a bound: the instant at which a Now that advances at `points` reaches it."""
     if points is None or points.period == 1:
         return bound

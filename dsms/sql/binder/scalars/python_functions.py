@@ -86,7 +86,7 @@ def _memory(clause: st.Clause) -> int:
 
 
 @lru_cache(maxsize=256)
-def _defined(sql: str) -> PythonFunction:
+def _definition(sql: str) -> PythonFunction:
     (statement,) = parse(sql, STARTS)
     assert isinstance(statement, syntax.CreateFunction)
     return definition_of(statement)
@@ -95,7 +95,7 @@ def _defined(sql: str) -> PythonFunction:
 def function_of(catalog: Catalog, name: str) -> PythonFunction | None:
     """The current definition of a function; None if the catalog has no function of this name."""
     found = catalog.get(f"{name}()")
-    return _defined(found.versions[-1].sql) if isinstance(found, Function) else None
+    return _definition(found.versions[-1].sql) if isinstance(found, Function) else None
 
 
 def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
@@ -105,7 +105,7 @@ def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
             node.meta[PYTHON] = found
 
 
-def bind_defined(node: exp.Expr, function: PythonFunction, bind: Bind) -> Expression:
+def bind_python_call(node: exp.Expr, function: PythonFunction, bind: Bind) -> Expression:
     """Binds a call and widens its arguments to the types of the parameters. Raises SqlError if they do not fit."""
     arguments = [bind(argument) for argument in arguments_of(node)]
     wanted = [type_ for _, type_ in function.parameters]
