@@ -13,7 +13,7 @@ from dsms.model.audit_entry import AuditEntry
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
-from dsms.tables.statements import Write
+from dsms.tables.dml_effects import Write
 from operators.streams.settings import Decision
 
 #: A logged decision: the id of a query, the id of a source with a partition of its topic, and the setting.

@@ -49,7 +49,7 @@ def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) ->
 
     The law: either the table contains exactly these rows in addition, or UserError is raised and nothing changes.
     """
-    rows = cast_to_table(table, numbered(given) if table.is_bag else given)
+    rows = cast_to_table(table, with_row_numbers(given) if table.is_bag else given)
     keys = rows.select(list(table.keys))
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if taken or key in seen:
@@ -94,10 +94,10 @@ def removed(table: Table, keys: pa.Table) -> Effect:
     return Effect(pa.Table.from_batches([], table.schema), keys, keys.num_rows)
 
 
-def numbered(given: pa.Table) -> pa.Table:
+def with_row_numbers(given: pa.Table) -> pa.Table:
     """Numbers the new rows of a table without a key. The numbers are random below 2^62, so that each is unique.
 
-    >>> numbers = numbered(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
+    >>> numbers = with_row_numbers(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
     >>> len(set(numbers)), all(0 <= number < 2**62 for number in numbers)
     (2, True)
     """

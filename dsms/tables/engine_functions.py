@@ -17,7 +17,7 @@ from operators.expressions import Column, Expression, call, evaluate
 if TYPE_CHECKING:
     import duckdb
 
-_CALLED = "Python exception occurred while executing the UDF: "
+_UDF_ERROR = "Python exception occurred while executing the UDF: "
 
 
 class Fault(Exception):
@@ -63,8 +63,8 @@ def reason_of(error: Exception) -> str:
     'Binder Error: no such column'
     """
     text = str(error)
-    if _CALLED in text:
-        return text.partition(_CALLED)[2].removeprefix(f"{Fault.__name__}: ").strip()
+    if _UDF_ERROR in text:
+        return text.partition(_UDF_ERROR)[2].removeprefix(f"{Fault.__name__}: ").strip()
     return (text.splitlines() or ["out of memory"])[0]
 
 

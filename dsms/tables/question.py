@@ -22,8 +22,9 @@ Relation = Callable[[str], pa.Table]
 
 @dataclass(frozen=True)
 class Question:
-    """The text of a query, and the objects that it reads: their names in the catalog by their names in the text.
-    `given` are further relations by name, which are not in the catalog; `query` is the syntax tree of the text."""
+    """A one-time query without its input: its text, and the names in the catalog of the objects that it reads,
+    by their names in the text. `given` are further relations by name, which are not in the catalog; `query` is the
+    syntax tree of the text."""
 
     sql: str
     objects: dict[str, str]
@@ -51,7 +52,7 @@ def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None)
 
 @dataclass(frozen=True)
 class QuestionWithRows:
-    """A query, and the relations that it reads by their names in the text.
+    """A one-time query with its input: the relations that it reads, by their names in the text.
 
     If there is a `query`, its expressions are those of the language, and `with_engine_calls` replaces them by calls of
     `functions`. Otherwise the text is SQL for DuckDB.

@@ -25,10 +25,10 @@ from dsms.registration.table_targets import writable
 from dsms.statements.context import Logged
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.statements.registry import apply
+from dsms.tables.dml_effects import Write
 from dsms.tables.one_time import answer
-from dsms.tables.promising.visits import promising_of
+from dsms.tables.promising.visits import promising_select
 from dsms.tables.question import as_shown, question_of
-from dsms.tables.statements import Write
 from dsms.testing.local_runtime import LocalRuntime
 from dsms.testing.local_tables import Records, as_table, loaded, written
 from operators.core.delta import BEGINNING
@@ -97,7 +97,7 @@ class LocalContext:
         if statement.preference is None:
             columns, rows = answer(question.over(relation))
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
-        promising = promising_of(statement.select, statement.preference, question, catalog)
+        promising = promising_select(statement.select, statement.preference, question, catalog)
         (columns, rows), seen = promising.answered(relation, self.session.reached() - 1, answer)
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))
 

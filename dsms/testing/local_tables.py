@@ -14,11 +14,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.table_targets import writable
+from dsms.tables.dml_effects import Write, effects_of, insertions, returned
 from dsms.tables.effect import Effect, counted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import answer, evaluate
 from dsms.tables.question import Question, Relation, as_shown
-from dsms.tables.statements import Write, effects_of, insertions, returned
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
