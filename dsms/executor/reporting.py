@@ -15,7 +15,7 @@ from connectors.kafka.logs.sample_log import SampleLog
 from connectors.state.cluster import ClusterState
 from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
-from dsms.introspection.entity_sampling import Ends, Sampler, Waiting, topics_of
+from dsms.introspection.entity_sampling import Ends, Sampler, WaitingInput, topics_of
 from dsms.introspection.sample_records import changed
 from dsms.measurements.work import Measures
 from dsms.planner.physical.lane import Lane
@@ -104,9 +104,9 @@ class Reporter:
         )
 
 
-def _waiting(progress: LaneManifest) -> Waiting:
+def _waiting(progress: LaneManifest) -> WaitingInput:
     offsets = {place: at.offset for place, at in progress.places.items()}
-    return Waiting(
+    return WaitingInput(
         offsets,
         {
             stage: (sum(segment.rows for segment in queue.segments), sum(segment.bytes for segment in queue.segments))

@@ -24,13 +24,13 @@ from operators.core.errors import UserError
 def with_next_order(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
     """The query, set to change to other orders of its joins; () restores the order that the optimizer chooses from the
     text alone. Raises UserError if the orders do not fit the plan, or if the query's order cannot change."""
-    if (why := fixed_because(query)) is not None:
+    if (why := why_order_is_fixed(query)) is not None:
         raise UserError(f'the join order of {query.kind} "{query.name}" cannot change: {why}')
     trees = join_trees(planned(query, catalog).default_order_plan)
     if orders and not fits(orders, trees):
-        raise _unfit(query, [len(tree.leaves) for tree in trees])
-    usual = all(list(order) == sorted(order) for order in orders)
-    wanted: JoinOrders = () if usual else orders
+        raise _does_not_fit(query, [len(tree.leaves) for tree in trees])
+    is_default = all(list(order) == sorted(order) for order in orders)
+    wanted: JoinOrders = () if is_default else orders
     if wanted == query.join_orders:
         return msgspec.structs.replace(query, next_join_orders=None)
     # the other queries of its family keep their own orders, so the query leaves the family
@@ -52,7 +52,7 @@ def warm_up_instants(plan: PlannedQuery, orders: JoinOrders) -> int | None:
     return warm_up(following.flow, current.flow.keys)
 
 
-def fixed_because(query: Query) -> str | None:
+def why_order_is_fixed(query: Query) -> str | None:
     """Why the order of a query's joins cannot change while it runs; None if it can."""
     if query.shares:
         return "several fragments run it"
@@ -89,7 +89,7 @@ def order_text(orders: JoinOrders) -> str:
     return "; ".join(", ".join(str(at + 1) for at in order) for order in orders) or "default"
 
 
-def _unfit(query: Query, sizes: list[int]) -> UserError:
+def _does_not_fit(query: Query, sizes: list[int]) -> UserError:
     if not sizes:
         return UserError(f'{query.kind} "{query.name}" has no join of three or more inputs whose order can change')
     example = "; ".join(", ".join(str(at + 1) for at in reversed(range(size))) for size in sizes)

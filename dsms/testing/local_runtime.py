@@ -70,7 +70,7 @@ class LocalRuntime:
         self._store, self._published = MemoryRuns(Runs(), Path()), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
-        self._like: Revision | None = None
+        self._plans_from: Revision | None = None
 
     @property
     def revision(self) -> Revision:
@@ -113,7 +113,7 @@ class LocalRuntime:
     def reuse_plans_of(self, other: LocalRuntime) -> None:
         """Reuses the plans and dataflows of another runtime with the same statements, as they depend on nothing
         else."""
-        self._like = other.revision
+        self._plans_from = other.revision
 
     def run(self, most: int | None) -> None:
         """Runs epochs of at most `most` records, until all is read. A failing query does not stop the others."""
@@ -146,18 +146,18 @@ class LocalRuntime:
 
     def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
         apart = () if self._sharing else plan.queries.keys()
-        self._revision = revised(plan, manifest, apart, self._before(plan))
+        self._revision = revised(plan, manifest, apart, self._with_reused_plans(plan))
 
     def _without_failed(self, plan: FragmentPlan) -> FragmentPlan:
         running = {query: planned for query, planned in plan.queries.items() if query not in self.failed}
         return replace(plan, queries=running)
 
-    def _before(self, plan: FragmentPlan) -> Revision:
-        """The current revision, with the dataflows of the runtime of `reuse_plans_of`."""
-        if self._like is None:
+    def _with_reused_plans(self, plan: FragmentPlan) -> Revision:
+        """The current revision, with the plans and dataflows that may be reused (see `reuse_plans_of`)."""
+        if self._plans_from is None:
             return self._revision
-        lanes = {**self._like.lanes, **self._revision.lanes}
-        queries = {**plan.queries, **self._like.plan.queries, **self._revision.plan.queries}
+        lanes = {**self._plans_from.lanes, **self._revision.lanes}
+        queries = {**plan.queries, **self._plans_from.plan.queries, **self._revision.plan.queries}
         return replace(self._revision, lanes=lanes, plan=replace(self._revision.plan, queries=queries))
 
     def _epoch(self, most: int) -> bool:
@@ -201,7 +201,7 @@ class LocalRuntime:
             self._publish(written)
         self.dead += epoch.dead
         for result in epoch.results.values():
-            self._promise(result)
+            self._log_frontier(result)
         moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._without_failed(self._revision.plan), epoch.manifest)
@@ -215,15 +215,15 @@ class LocalRuntime:
             ordered = changes.sort(FROM, ORDER, pl.col(OP) != DELETE, *names)
             published = as_changes(ordered, names, output.keys)
             self.results[output.id] += published
-            if (log := self._filled(output)) is not None:
+            if (log := self._filled_log(output)) is not None:
                 log.records += [{**row, INSTANT: instant, OPERATION: op} for op, row, instant in published]
 
-    def _promise(self, result: Result) -> None:
+    def _log_frontier(self, result: Result) -> None:
         """Logs the new frontier of a query as a heartbeat of the table that it fills, for the readers of the table."""
-        log = self._filled(result.output)
+        log = self._filled_log(result.output)
         if log is not None and result.frontier > self._published.upto(result.output.id):
             log.heartbeats.append(Heartbeat(len(log.records), result.frontier))
 
-    def _filled(self, output: Output) -> Log | None:
+    def _filled_log(self, output: Output) -> Log | None:
         fills = None if output.sink is None else output.sink.fills
         return None if fills is None else self.logs[fills]

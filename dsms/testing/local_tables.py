@@ -45,7 +45,7 @@ class _Content:
         return [key in known for key in key_rows(keys)]
 
 
-def written(
+def write_records(
     statement: Write, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
     """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
@@ -59,10 +59,10 @@ def written(
     return table, _records(effects, instant), StatementResult(type(statement).__name__.upper(), message, columns, rows)
 
 
-def loaded(
+def load_records(
     statement: Load, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
-    """The same as `written`, for a statement that loads rows of a file or database."""
+    """The same as `write_records`, for a statement that loads rows of a file or database."""
     table = writable(statement.table, catalog)
     rows, content = _rows_over(as_shown(relation, catalog)), _Content(table, relation)
     effects = list(insertions(table, batches_of(statement, table), catalog, rows, content))

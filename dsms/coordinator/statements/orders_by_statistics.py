@@ -26,9 +26,9 @@ from dsms.planner.physical.cost.estimate import Statistics
 from dsms.planner.physical.cost.join_choice import Choice, cheapest_orders
 from dsms.planner.physical.fragment_plan import PlannedQuery, planned
 from dsms.registration.join_orders import (
-    fixed_because,
     switched_to_next_order,
     warm_up_instants,
+    why_order_is_fixed,
     with_next_order,
     without_failed_order,
 )
@@ -207,7 +207,7 @@ def _choice(watched: _Reorderable, statistics: Statistics) -> Choice | None:
 
 def _by_statistics(query: Query) -> bool:
     free = query.orders_by_statistics and query.next_join_orders is None and not query.stopped
-    return free and query.periodic is None and fixed_because(query) is None
+    return free and query.periodic is None and why_order_is_fixed(query) is None
 
 
 def _ordered(orders: Mapping[str, JoinOrders], catalog: Catalog) -> Iterator[Query]:
