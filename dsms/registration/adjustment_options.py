@@ -35,8 +35,8 @@ def check_shedding_options(statement: st.ContinuousQuery, settings: Mapping[str,
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
-    """The query with the error of its sketches, if it has both MEMORY and MAX_ERROR. Raises SqlError if MEMORY is given
-    for a query that has nothing to adjust, or is too small."""
+    """The query, with the error of its sketches if it has both MEMORY and MAX_ERROR. Raises SqlError if the query has
+    MEMORY but nothing whose size it could determine, or if MEMORY is too small."""
     clause = next((clause for clause in statement.clauses if clause.name == "memory"), None)
     if clause is None or draft.memory is None:
         return draft

@@ -1,5 +1,5 @@
-"""Makes defaults of a query explicit: replaces views of the current instant by Now, and adds the default windows of CQL
-and PIPES."""
+"""Makes defaults of a query explicit: replaces views of the current instant, which select MAX(Timepoint) from the
+clock, by Now, and adds the default windows of CQL and PIPES."""
 
 from __future__ import annotations
 

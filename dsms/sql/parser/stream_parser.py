@@ -20,6 +20,8 @@ _SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
 _SET_TOKENS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
+#: The words after UNION or INTERSECT that show that it combines queries, not items of FROM.
+_AFTER_SET_OF_QUERIES = (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES")
 #: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
 _MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
@@ -113,12 +115,12 @@ class StreamParser(PatternParser):
         if item is None:
             item = super()._parse_table(*args, **options)
         else:
-            self._aliased(item)
+            self._attach_alias(item)
         if item is None:
             return None
         if isinstance(item, exp.Table) and isinstance(item.this, exp.ExplodingGenerateSeries):
             item = self.expression(exp.Lateral(this=item.this, alias=item.args.get("alias")))
-        item = self._set_of_items(self._windowed(item))
+        item = self._with_set_operations(self._with_windows(item))
         for join in self._parse_joins() if options.get("joins") else ():
             item.append("joins", join)
         return item
@@ -185,14 +187,9 @@ class StreamParser(PatternParser):
             self.raise_error("expected a name")
         return self.expression(exp.Table(this=name), token=token)
 
-    def _set_of_items(self, item: exp.Expr) -> exp.Expr:
+    def _with_set_operations(self, item: exp.Expr) -> exp.Expr:
         """Parses SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM, the bag union of relations, and ∩, their intersection."""
-        while self._curr.token_type in _SET_TOKENS and self._ahead(1) not in (
-            *_QUERY_STARTS,
-            "ALL",
-            "DISTINCT",
-            "VALUES",
-        ):
+        while self._curr.token_type in _SET_TOKENS and self._ahead(1) not in _AFTER_SET_OF_QUERIES:
             kind = _SET_TOKENS[self._curr.token_type]
             self._advance()
             other = self._parse_table()
@@ -201,7 +198,7 @@ class StreamParser(PatternParser):
             sides = [nodes.plain_star(item), nodes.plain_star(cast(exp.Expr, other))]
             both = kind(this=sides[0], expression=sides[1], distinct=kind is exp.Intersect)
             item = exp.Subquery(this=both)
-            self._aliased(item)
+            self._attach_alias(item)
         return item
 
     # --- spellings

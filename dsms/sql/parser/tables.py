@@ -121,8 +121,8 @@ def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
 def parse_whole_statement(
     cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]
 ) -> _Parsed:
-    """Parses by sqlglot a statement whose first `words` the cursor has consumed. Raises SqlError for clauses other than
-    `parts`, and for other kinds of statements."""
+    """Parses the whole statement with sqlglot, including its first `words`, which the cursor has already consumed.
+    Raises SqlError if it is not of this kind, or has clauses other than `parts`."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0], cursor.limits)
     if not isinstance(tree, kind):

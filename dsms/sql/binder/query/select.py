@@ -95,24 +95,24 @@ def _qualify(query: exp.Select) -> list[exp.Expr]:
 
 
 def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
-    """Replaces aliases of the select list by their expressions, in the items after them, in HAVING and in QUALIFY;
-    columns of FROM take precedence."""
+    """Replaces references to aliases of the select list by the expressions of the aliases: in later items of the list,
+    in HAVING and in QUALIFY. Columns of FROM take precedence."""
     named: dict[str, exp.Expr] = {}
-    left = _MOST_COPIED
+    budget = _MOST_COPIED
     for part in [*query.expressions, *filter(None, (query.args.get("having"), query.args.get("qualify")))]:
-        left -= _replace_aliases(part, named, left, query, scope)
+        budget -= _replace_aliases(part, named, budget, query, scope)
 
 
-def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], left: int, query: exp.Select, scope: Scope) -> int:
-    """Replaces the aliases in `named`, then adds the part's own alias to `named`. Returns the number of nodes that it
-    copied. Raises SqlError if that exceeds `left`: aliases that use aliases can double in size with each step."""
+def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], budget: int, query: exp.Select, scope: Scope) -> int:
+    """Replaces references to the aliases in `named`, then adds the part's own alias to `named`. Returns the number of
+    copied nodes. Raises SqlError if it exceeds `budget`: an alias that uses another one twice is twice as large."""
     copied = 0
     for reference in list(part.find_all(exp.Column)):
         name = reference.name.casefold()
         own = reference.find_ancestor(exp.Select, exp.Star) is query and not reference.table
         if own and name in named and not scope.sees(reference.name):
             copied += sum(1 for _ in named[name].walk())
-            if copied > left:
+            if copied > budget:
                 raise error_at(reference, "aliases of aliases make the SELECT too large", hint="use a query in FROM")
             value = exp.paren(named[name].copy())
             reference.replace(exp.alias_(value, reference.this.copy()) if reference is part else value)

@@ -1,4 +1,4 @@
-"""Parsed conjunctions: their parts, and the columns, subqueries and Now that a part contains."""
+"""Splits parsed conditions into their conjuncts, and finds the columns, subqueries and Now in them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from operators.user_aggregates.stream_fold import StreamFold
 
 @dataclass(frozen=True)
 class _BoundCall:
-    """A bound call: its definitions and arguments, the columns of PARTITION BY, and the frame."""
+    """A call with OVER: its base and window definitions, its arguments, the columns of PARTITION BY, and its frame."""
 
     node: exp.Window
     base: Definition | None
@@ -104,37 +104,37 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
 
 
 def _folded(
-    node: logical.Node, windows: list[_BoundCall], *, listed: bool = False
+    node: logical.Node, calls: list[_BoundCall], *, listed: bool = False
 ) -> tuple[logical.Node, dict[int, Column]]:
     """The plan with the results of calls that have the same window, and the column of each. With `listed`, a column
     has lists of all values that its call returns for a row."""
-    partition = windows[0].partition
+    partition = calls[0].partition
     values = [(f"__p{at}", value) for at, value in enumerate(partition)]
     values += [
-        (f"__a{at}_{n}", value) for at, bound_call in enumerate(windows) for n, value in enumerate(bound_call.arguments)
+        (f"__a{at}_{n}", value) for at, bound_call in enumerate(calls) for n, value in enumerate(bound_call.arguments)
     ]
     node, columns = extended(node, values)
     keys = tuple(column.name for column in columns[: len(partition)])
     rest = [column.name for column in columns[len(partition) :]]
     arguments = []
-    for bound_call in windows:
+    for bound_call in calls:
         arguments.append(tuple(rest[: len(bound_call.arguments)]))
         rest = rest[len(bound_call.arguments) :]
-    frame = windows[0].frame
-    if (pane := _pane(windows)) > 1:
+    frame = calls[0].frame
+    if (pane := _pane(calls)) > 1:
         assert frame.length is not None and frame.slide is not None
-        node, panes = _applied(node, windows, arguments, keys, Frame("rows", pane, pane))
+        node, panes = _applied(node, calls, arguments, keys, Frame("rows", pane, pane))
         slide = frame.slide // pane
         frame = Frame("rows", frame.length // pane, None if slide == 1 else slide)
         arguments = [(column.name,) for column in panes]
-    node, results = _applied(node, windows, arguments, keys, frame, listed=listed)
-    return node, {id(bound_call.node): column for bound_call, column in zip(windows, results, strict=True)}
+    node, results = _applied(node, calls, arguments, keys, frame, listed=listed)
+    return node, {id(bound_call.node): column for bound_call, column in zip(calls, results, strict=True)}
 
 
-def _side_by_side(node: logical.Node, windows: list[list[_BoundCall]]) -> tuple[logical.Node, dict[int, Expression]]:
+def _side_by_side(node: logical.Node, groups: list[list[_BoundCall]]) -> tuple[logical.Node, dict[int, Expression]]:
     """The plan with the results of several windows, each computed over the rows of the stream itself."""
     lists: list[list[Column]] = []
-    for group in windows:
+    for group in groups:
         node, made = _folded(node, group, listed=True)
         lists.append([made[id(bound_call.node)] for bound_call in group])
     columns = [column for group in lists for column in group]
@@ -145,16 +145,16 @@ def _side_by_side(node: logical.Node, windows: list[list[_BoundCall]]) -> tuple[
         names.append(fields[-1].name)
     paired = PairedResults(tuple(tuple(column.name for column in group) for group in lists), tuple(fields))
     results = [Column(field.name, field.type, True) for field in fields]
-    nodes = [bound_call.node for group in windows for bound_call in group]
-    known: dict[int, Expression] = {id(bound_call): result for bound_call, result in zip(nodes, results, strict=True)}
-    return logical.Apply(node, paired), known
+    nodes = [bound_call.node for group in groups for bound_call in group]
+    computed: dict[int, Expression] = {id(call_node): result for call_node, result in zip(nodes, results, strict=True)}
+    return logical.Apply(node, paired), computed
 
 
-def _pane(windows: list[_BoundCall]) -> int:
+def _pane(calls: list[_BoundCall]) -> int:
     """The number of rows of a pane, which every window holds as a whole or not at all; 1 if panes cannot be used."""
-    frame = windows[0].frame
+    frame = calls[0].frame
     slides = frame.kind == "rows" and frame.length is not None and frame.slide is not None
-    if not slides or not all(bound_call.algebraic for bound_call in windows):
+    if not slides or not all(bound_call.algebraic for bound_call in calls):
         return 1
     assert frame.length is not None and frame.slide is not None
     return gcd(frame.length, frame.slide) if frame.slide < frame.length else 1
@@ -162,23 +162,23 @@ def _pane(windows: list[_BoundCall]) -> int:
 
 def _applied(
     node: logical.Node,
-    windows: list[_BoundCall],
+    calls: list[_BoundCall],
     arguments: list[tuple[str, ...]],
     keys: tuple[str, ...],
     frame: Frame,
     *,
     listed: bool = False,
 ) -> tuple[logical.Node, list[Column]]:
-    calls: list[FoldCall] = []
+    folds: list[FoldCall] = []
     names = list(schema(node).names)
-    for bound_call, named in zip(windows, arguments, strict=True):
+    for bound_call, named in zip(calls, arguments, strict=True):
         name = unique_name("__w", names)
         names.append(name)
         try:
-            calls.append(chosen(name, bound_call.base, bound_call.window, named, frame))
+            folds.append(chosen(name, bound_call.base, bound_call.window, named, frame))
         except UserError as error:
             raise error_at(bound_call.node, error.message, hint=error.hint) from error
-    fold = StreamFold(keys, tuple(calls), frame, schema(node), listed)
+    fold = StreamFold(keys, tuple(folds), frame, schema(node), listed)
     return logical.Apply(node, fold), [Column(made.name, made.type, True) for made in fold.added]
 
 
