@@ -16,8 +16,8 @@ from dsms.model.objects import JoinOrders, Query
 from dsms.planner.optimizer.join_orders import fits, join_trees
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, next_plan, planned
 from dsms.planner.physical.warm_up import warm_up
+from dsms.registration.deleted_records import check_none_deleted
 from dsms.registration.environment import Environment
-from dsms.registration.removed_records import check_none_removed
 from operators.core.errors import UserError
 
 
@@ -42,7 +42,7 @@ def check_can_begin(query: Query, catalog: Catalog, environment: Environment) ->
     if query.next_join_orders is not None:
         plan = planned(query, catalog)
         if warm_up_instants(plan, query.next_join_orders) is None:
-            check_none_removed([plan.node], environment, f'another order of the joins of "{query.name}"')
+            check_none_deleted([plan.node], environment, f'another order of the joins of "{query.name}"')
 
 
 def warm_up_instants(plan: PlannedQuery, orders: JoinOrders) -> int | None:

@@ -22,11 +22,11 @@ from dsms.planner.optimizer.start_instants import from_instant
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.adjustment_options import check_shedding_options, with_memory
 from dsms.registration.clauses import LATEST, result_settings
+from dsms.registration.deleted_records import first_offsets, reads_of
 from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
-from dsms.registration.removed_records import first_offsets, reads_of
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind

@@ -24,6 +24,7 @@ from dsms.planner.optimizer.start_instants import from_instant
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.adjustment_options import check_shedding_options, with_memory
 from dsms.registration.clauses import result_settings
+from dsms.registration.deleted_records import check_none_deleted
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.queries import (
     create_query,
@@ -32,7 +33,6 @@ from dsms.registration.queries import (
     resolved_settings,
 )
 from dsms.registration.query_limits import check_plan
-from dsms.registration.removed_records import check_none_removed
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.dependencies import dependencies_of, dependents
 from dsms.sql.binder.former_versions import former_of
@@ -128,7 +128,7 @@ def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -
         extended = _with_query(following, after)
         new = planned(following, extended)
         check_plan(new.node, environment.limits)
-        check_none_removed([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
+        check_none_deleted([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
         _check(new, plan_of(before.name, catalog), before)
         after = _with_query(
             msgspec.structs.replace(following, reads=_sources(new), lasting=_needs_former_always(new, extended)), after

@@ -43,7 +43,7 @@ class Content(Protocol):
         ...
 
 
-def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) -> Effect:
+def insert_effect(table: Table, given: pa.Table, content: Content, seen: set[Key]) -> Effect:
     """The effect of inserting rows, whose columns are in the order of the table's. `seen` are the keys that the same
     statement has inserted so far; the keys of these rows are added to it.
 
@@ -76,7 +76,7 @@ def first_of_keys(table: Table, rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 
-def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:
+def replace_effect(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:
     """The effect of replacing the rows with the keys `old`, row by row; a new key must not belong to another row."""
     rows = cast_to_table(table, given)
     keys = rows.select(list(table.keys))
@@ -89,7 +89,7 @@ def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> 
     return Effect(rows, old.filter(pa.array(gone, pa.bool_())), rows.num_rows)
 
 
-def removed(table: Table, keys: pa.Table) -> Effect:
+def remove_effect(table: Table, keys: pa.Table) -> Effect:
     """The effect of removing the rows with these keys."""
     return Effect(pa.Table.from_batches([], table.schema), keys, keys.num_rows)
 

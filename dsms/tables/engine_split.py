@@ -30,7 +30,7 @@ def with_engine_calls(asked: QuestionWithRows, refusal: Refusal) -> QuestionWith
         return asked
     split = engine_expressions_of(asked.query)
     empty = {name: rows.slice(0, 0) for name, rows in asked.relations.items()}
-    bound = _bound(split.query, split.found, lambda sql: refusal(QuestionWithRows(sql, empty)))
+    bound = _bound_expressions(split.query, split.found, lambda sql: refusal(QuestionWithRows(sql, empty)))
     calls = EngineCalls()
     for mark in split.replacements:
         number = mark.meta[ENGINE_EXPRESSION]
@@ -49,7 +49,7 @@ def with_engine_calls(asked: QuestionWithRows, refusal: Refusal) -> QuestionWith
     return replace(asked, sql=text, query=None, functions=functions)
 
 
-def _bound(
+def _bound_expressions(
     query: exp.Expr, found: list[EngineExpression], refusal: Callable[[str], str]
 ) -> list[tuple[Leaves, Expression]]:
     """Binds the engine expressions over their leaves. The types of leaves are learned for inner expressions first."""
@@ -57,9 +57,9 @@ def _bound(
     marks = {node.meta[ENGINE_EXPRESSION]: node for node in asked.walk() if ENGINE_EXPRESSION in node.meta}
     waiting: dict[int, exp.Expr] = {}
     for numbers in groups_of(marks):
-        asks = probe({number: list(marks[number].expressions) for number in numbers})
+        probe_call = probe({number: list(marks[number].expressions) for number in numbers})
         for number in numbers:
-            waiting[number] = asks if number == numbers[0] else exp.null()
+            waiting[number] = probe_call if number == numbers[0] else exp.null()
             marks[number].replace(waiting[number])
     bound: dict[int, tuple[Leaves, Expression]] = {}
 

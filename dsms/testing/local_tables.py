@@ -14,7 +14,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.table_targets import writable
-from dsms.tables.dml_effects import Write, effects_of, insertions, returned
+from dsms.tables.dml_effects import Write, effects_of, load_effects, returning_query
 from dsms.tables.effect import Effect, counted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import answer, evaluate
@@ -53,7 +53,7 @@ def write_records(
     content = _Content(table, relation)
     read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
     effects = effects_of(statement, catalog, _rows_over(read), content)
-    asked = returned(statement, catalog, effects, content)
+    asked = returning_query(statement, catalog, effects, content)
     columns, rows = ((), ()) if asked is None else answer(asked)
     message = counted(sum(effect.count for effect in effects), instant)
     return table, _records(effects, instant), StatementResult(type(statement).__name__.upper(), message, columns, rows)
@@ -65,7 +65,7 @@ def load_records(
     """The same as `write_records`, for a statement that loads rows of a file or database."""
     table = writable(statement.table, catalog)
     rows, content = _rows_over(as_shown(relation, catalog)), _Content(table, relation)
-    effects = list(insertions(table, batches_of(statement, table), catalog, rows, content))
+    effects = list(load_effects(table, batches_of(statement, table), catalog, rows, content))
     message = counted(sum(effect.count for effect in effects), instant)
     return table, _records(effects, instant), StatementResult("LOAD", message)
 

@@ -32,7 +32,7 @@ from dsms.model.statements import Load
 from dsms.planner.physical.parts.links import link_topics
 from dsms.registration.table_targets import writable
 from dsms.statements.dml.insert_stream import check_empty
-from dsms.tables.dml_effects import Write, effects_of, insertions, names_read, returned
+from dsms.tables.dml_effects import Write, effects_of, load_effects, names_read, returning_query
 from dsms.tables.effect import counted
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.promising.visits import Coverage, PromisingSelect, promising_select
@@ -172,7 +172,7 @@ class TableStatements:
             effects = effects_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
-            asked = returned(statement, catalog, effects, content)
+            asked = returning_query(statement, catalog, effects, content)
             reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
@@ -223,7 +223,7 @@ class TableStatements:
         return _Snapshot(question, instant, tables | results, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
-        effects = insertions(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
+        effects = load_effects(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 
