@@ -46,7 +46,8 @@ class Limits:
     columns: int = 1_000
     #: Partitions of a topic that a statement creates.
     partitions: int = 256
-    #: Operators in the plan of a query, where those of a view count for each reference to it; and the plan's depth.
+    #: Operators in the plan of a query (operators of a view count once for each reference to it), and depth of the
+    #: plan.
     query_operators: int = 2_000
     query_nesting: int = 100
     #: Windows of TUMBLE, HOP and CUMULATE that contain one row: the row is copied for each of them.

@@ -81,8 +81,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     latent: bool = False
     #: The column with the instant of arrival (ESL's internal timestamps), which records do not contain.
     arrival: str | None = None
-    #: The source whose late records are the records of this one. The topic is then that of the other source's dead
-    #: letters.
+    #: If the records of this source are the late records of another source: the name of the other one, whose
+    #: dead-letter topic is the topic of this one.
     late_of: str | None = None
     #: The type of the timestamp column if that is not a declared column, and so not part of the row.
     timestamp_type: str = "BIGINT"

@@ -75,7 +75,8 @@ def with_dead_letter_writers(query: Query, catalog: Catalog) -> Catalog:
 
 
 def _exclusive_sources(query: Query, others: set[str], catalog: Catalog) -> Iterator[tuple[str, Source]]:
-    """The sources, by name, that only this query reads and whose partitions are divided like those of its result."""
+    """The sources, by name, that only this query reads, and whose partitions are divided among its fragments in the
+    same way as the partitions of its result."""
     for name, item in catalog.objects.items():
         if isinstance(item, Source) and item.id in {*query.reads} - others and _is_divided_like(item, query):
             yield name, item

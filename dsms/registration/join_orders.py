@@ -46,8 +46,8 @@ def check_can_begin(query: Query, catalog: Catalog, environment: Environment) ->
 
 
 def warm_up_instants(plan: PlannedQuery, orders: JoinOrders) -> int | None:
-    """For how many instants the current plan and the plan in other orders must run concurrently; None if the latter has
-    to read the logs from the beginning."""
+    """For how many instants both the current plan and the plan in other orders must run; None if the new plan has to
+    read the logs from the beginning."""
     current, following = compile_lane(plan.id, [plan]), compile_lane(plan.id, [next_plan(plan, orders)])
     return warm_up(following.flow, current.flow.keys)
 

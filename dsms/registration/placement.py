@@ -27,9 +27,9 @@ def fragments_of(catalog: Catalog, count: int) -> list[str]:
 
 
 def placed(draft: Query, node: logical.Node, catalog: Catalog, utilization: Mapping[str, float]) -> Query:
-    """The query with the sources that it reads and its fragment: that of the oldest query with which it shares stateful
-    operators, otherwise one of the least loaded, preferably one that already reads its sources. `utilization` is the
-    measured one of each fragment."""
+    """The query with the sources that it reads, assigned to a fragment: to the fragment of the oldest query with which
+    it shares stateful operators, otherwise to one of the least loaded, preferably one that already reads its sources.
+    `utilization` is the measured utilization of each fragment."""
     reads = tuple(source.id for source in properties.sources(node))
     if draft.shares:
         return msgspec.structs.replace(draft, reads=reads)

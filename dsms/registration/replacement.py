@@ -217,8 +217,8 @@ def with_former_dropped(catalog: Catalog, published: Mapping[str, int | None]) -
 
 
 def _needs_former_always(query: PlannedQuery, catalog: Catalog) -> bool:
-    """Whether the former version is needed as long as the query exists: the plan without it would need state that the
-    combined plan does not hold."""
+    """Whether the former version is needed as long as the query exists: without it, the plan would need state that the
+    plan with it does not hold."""
     if query.sink is None or query.former is None:
         return False
     alone = msgspec.structs.replace(query.sink, former=None)

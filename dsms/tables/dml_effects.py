@@ -213,7 +213,7 @@ def returning_query(
 
 
 def _changed_rows(statement: Write, table: Table, effects: Iterable[Effect], content: Content) -> pa.Table:
-    """The rows that a statement has changed, as they are afterwards; the former rows for DELETE."""
+    """The rows that a statement has changed, in their new version; for DELETE, the removed rows."""
     if not isinstance(statement, st.Delete):
         return pa.concat_tables([each.upserts for each in effects])
     keys = pa.concat_tables([each.removed for each in effects])

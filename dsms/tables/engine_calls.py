@@ -125,7 +125,7 @@ class Leaves:
         return cast_in_duckdb(node, kind) if summed else node
 
     def native(self, bound: Expression) -> exp.Expr | None:
-        """The expression in DuckDB's SQL, if its value is that of the engine for every row; else None."""
+        """The expression in DuckDB's SQL, if DuckDB computes the same value as the engine for every row; else None."""
         if isinstance(bound, Column):
             return self._in_own_type(bound.name)
         if isinstance(bound, Literal):

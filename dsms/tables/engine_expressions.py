@@ -16,8 +16,8 @@ from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
 from dsms.tables.question import is_common
 from operators.core.errors import SqlError
 
-#: Keys of the metadata of syntax nodes: at a leaf, its number in its engine expression; at the node that replaces an
-#: engine expression, the number of that.
+#: Keys of the metadata of syntax nodes: the number of a leaf within its engine expression; at a node that replaces an
+#: engine expression, the number of the expression.
 LEAF, ENGINE_EXPRESSION = "leaf", "engine expression"
 #: The clauses whose expression is a condition that selects rows.
 _CONDITIONS = (exp.Where, exp.Having, exp.Qualify)

@@ -25,7 +25,7 @@ class Fault(Exception):
 
 
 def warm_up() -> None:
-    """Evaluates an expression once, so that whatever the engine creates on first use, such as threads, exists."""
+    """Evaluates an expression once, so that the engine creates its threads and other resources now."""
     evaluate(pl.DataFrame({"a": [1, 2]}), {"b": call("add", *[Column("a", pa.int64())] * 2)})
 
 

@@ -64,7 +64,7 @@ def _branches(statement: st.Merge, table: Table) -> Iterator[tuple[st.MergeBranc
 
 
 def _chosen(condition: exp.Expr | None, before: list[exp.Expr | None]) -> exp.Expr:
-    """The predicate of the rows that take a branch: its condition is TRUE, and that of no earlier branch is."""
+    """The predicate of the rows that take a branch: its condition is TRUE, and no condition of an earlier branch is."""
     refused = [exp.Not(this=exp.func("coalesce", one.copy(), exp.false())) if one else exp.false() for one in before]
     return exp.and_(*refused, condition.copy() if condition is not None else exp.true())
 

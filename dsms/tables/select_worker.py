@@ -164,7 +164,7 @@ def _lower_priority(niceness: int) -> None:
 
 
 def _prefer_for_oom_kill() -> None:
-    """If memory runs out all the same, the kernel kills this process, and not the coordinator."""
+    """Makes the kernel kill this process, not the coordinator, if the memory of the machine runs out."""
     if sys.platform == "linux":
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
             score.write("1000")

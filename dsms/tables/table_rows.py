@@ -109,8 +109,8 @@ def keys_in(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def violation_query(table: Table) -> exp.Expr:
-    """The query of the first row that violates a CHECK, preceded by the number of that CHECK. It reads a relation that
-    has the name of the table."""
+    """The query that returns the first row that violates a CHECK, after the number of that CHECK. It reads the rows
+    from a relation with the name of the table."""
     broken = [exp.not_(exp.paren(selected_expression(f"SELECT {text}"))) for text in table.checks.values()]
     number = exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(at)) for at, each in enumerate(broken)])
     columns = [exp.column(name, quoted=True) for name in table.schema.names]

@@ -78,8 +78,8 @@ class Context:
 
     @property
     def outer_columns(self) -> tuple[str, ...]:
-        """The names of the enclosing query's columns that relations bound in this context contain, besides their
-        own."""
+        """The names of the columns of the enclosing query that relations bound in this context contain in addition to
+        their own."""
         return () if self.domain is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 
 
@@ -117,8 +117,8 @@ def relation_of(node: logical.Node, fields: pa.Schema, alias: str | None = None)
 
 @singledispatch
 def bind_query(query: exp.Expr, context: Context) -> Relation:
-    """Binds a query: its plan has the outer columns of the context, then those of the result. Handlers are in `select`
-    and `set_queries`."""
+    """Binds a query. Its plan has the outer columns of the context, then the columns of the result. Handlers are in
+    `select` and `set_queries`."""
     raise not_supported(query, query.key.upper().replace("_", " "))
 
 

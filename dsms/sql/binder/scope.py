@@ -39,8 +39,8 @@ class ColumnNotFound(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query. `bindings` has the names of those of its columns that the subquery uses, each
-    with the column of the subquery's plan that has its values."""
+    """The scope of the enclosing query. `bindings` lists the columns of it that the subquery uses: the name of each,
+    and the column of the subquery's plan with its values."""
 
     scope: Scope
     bindings: tuple[tuple[str, Column], ...] = ()

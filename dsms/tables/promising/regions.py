@@ -89,7 +89,7 @@ class Regions:
         return np.asarray(shares[self.regions[_CELL].to_numpy()])
 
     def may_hold(self, hashes: np.ndarray) -> np.ndarray:
-        """Whether each region can have tuples with one of these values: whether its bucket is that of one."""
+        """Whether each region can have tuples with one of these values: it is in the bucket of one of them."""
         return np.isin(self.regions[BUCKET].to_numpy(), self._buckets(hashes))
 
     def _buckets(self, hashes: np.ndarray) -> np.ndarray:

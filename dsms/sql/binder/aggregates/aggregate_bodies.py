@@ -314,7 +314,7 @@ class _BodyBinder:
         return None if where is None else binder.predicate(where.this, scope)
 
     def _arriving_row_matches(self, where: Expression | None, scan: defined.Scan) -> bool:
-        """Whether the arriving row itself always satisfies the condition, whatever its values are."""
+        """Whether every arriving row satisfies the condition itself, with any values."""
         if where is None:
             return True
         if not isinstance(where, Call):

@@ -97,7 +97,7 @@ def _check_rows_per_group(aggregates: tuple[Aggregate, ...], groups: GroupingSet
 def _unnested(
     plan: logical.Node, aggregates: tuple[Aggregate, ...], known: dict[int, Expression]
 ) -> tuple[logical.Node, dict[int, Expression]]:
-    """The groups; if an aggregate may return several rows, a group is repeated for each of these."""
+    """The groups. If an aggregate may return several rows for a group, the group is repeated for each of them."""
     for aggregate in aggregates:
         if aggregate.definition is not None and aggregate.definition.returns_many:
             row = Column(f"{aggregate.name}_row", aggregate.definition.result, True)

@@ -98,7 +98,8 @@ def merged_columns(join: JoinClause, names: list[str], left: Scope, right: Scope
 
 
 def _value(outer: Outer, left: Column, right: Column) -> Expression:
-    """The value of a merged column: that of the side whose rows are all kept; for FULL, that of the side with a row."""
+    """The value of a merged column. It comes from the side whose rows are all kept; with FULL, from a side with a
+    row."""
     if left.type == right.type and outer != "full":
         return right if outer == "right" else left
     first, second = (right, left) if outer == "right" else (left, right)

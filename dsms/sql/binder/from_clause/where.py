@@ -56,9 +56,9 @@ def _items(query: exp.Expr, context: Context, predicates: Sequence[exp.Expr]) ->
 def _apply_to_single_items(
     items: FromList, bound: list[Expression], timed: list[exp.Expr]
 ) -> tuple[FromList, list[Expression], list[exp.Expr]]:
-    """Applies each predicate over Now (`timed`) that concerns a single item to that item, together with the predicates
-    without Now (`bound`) on the same item. Returns the list with these items, then the predicates that were not
-    applied: those without Now, and those with Now."""
+    """Applies each predicate over Now (`timed`) on a single item to that item, together with the predicates without Now
+    (`bound`) on the same item. Returns the list with the filtered items, then the remaining predicates without Now and
+    those with Now."""
     by_part: dict[int, list[exp.Expr]] = {}
     rest: list[exp.Expr] = []
     for conjunct in timed:

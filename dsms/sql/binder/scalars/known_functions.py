@@ -1,4 +1,4 @@
-"""Checks that a query calls only functions of the language, those of `docs/functions.md`, whichever engine runs it."""
+"""Checks that a query calls only functions in `docs/functions.md`, even if DuckDB runs it, which has further ones."""
 
 from __future__ import annotations
 

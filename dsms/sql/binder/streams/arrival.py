@@ -86,8 +86,8 @@ def _comes_in_order(node: logical.Node) -> bool:
 
 
 def with_arrival(node: logical.Node) -> PlanWithArrival | None:
-    """The plan with arrival columns added to its own; None if its rows cannot be traced to records, as those of groups
-    and outer joins."""
+    """The plan with arrival columns added to its own; None if its rows do not stem from single records, for example
+    groups, and rows of outer joins."""
     match node:
         case logical.StreamScan(keys=()):
             return PlanWithArrival(replace(node, numbered=True), (TS, RECORD))
