@@ -158,7 +158,7 @@ def main(  # noqa: PLR0913 one parameter an option
         faults=os.environ.get("DSMS_FAULT", ""),
         alarms=logged_alarms(),
     )
-    Tuning().over(settings.bounds)  # refuses bounds that contradict each other
+    Tuning().over(settings.tunable)  # refuses settings that contradict each other
     os.environ[MODE_VARIABLE] = mode_of({MODE_VARIABLE: python_sandbox})  # Spark's workers inherit it
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

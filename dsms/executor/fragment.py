@@ -42,7 +42,6 @@ from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.fragment.state import (
     BatchEnded,
-    BoundsChanged,
     Commit,
     EpochCommitted,
     EpochComputed,
@@ -54,6 +53,7 @@ from dsms.runtime.fragment.state import (
     PlanChanged,
     ReportFailure,
     ReportRebuild,
+    TunableSettingsChanged,
     advance,
 )
 from dsms.runtime.fragment.status import status_after
@@ -69,7 +69,7 @@ from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import StoreSettings, TargetTask
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.plan_server import PlanServer
 from dsms.spark.scratch import make_directories, temporary_directory
 from dsms.spark.session import SparkSession
@@ -89,7 +89,7 @@ class FragmentListener:
 class Fragment:
     """Runs a plan until it is stopped or fails. An instance is one incarnation: after a failure, create a new one.
 
-    Events come from several threads: plans and bounds from the executor's thread, computed epochs from Spark's thread
+    Events come from several threads: plans and settings from the executor's thread, computed epochs from Spark's thread
     or the epoch thread, committed epochs from the commit thread. Each event replaces the frozen `state` under a lock.
     The lock is held until the event's instructions are carried out; no instruction waits for a batch or a commit.
 
@@ -122,7 +122,7 @@ class Fragment:
             plan=plan,
             computed=recovered.manifest,
             published=recovered.published,
-            bounds=settings.bounds,
+            tunable=settings.tunable,
             batch_size=_first_batch_size(settings),
             measures=Measures(time.monotonic()),
             run_locations=self._committer.run_locations,
@@ -188,10 +188,10 @@ class Fragment:
         """Sets the plan from the next batch on; running lanes are not disturbed."""
         self._apply(PlanChanged(plan, time.monotonic()))
 
-    def tune(self, bounds: Bounds) -> None:
-        """Sets the bounds of batches and of state from the next batch on."""
-        if bounds != self.state.bounds:
-            self._apply(BoundsChanged(bounds))
+    def tune(self, tunable: TunableSettings) -> None:
+        """Applies tunable settings from the next batch on."""
+        if tunable != self.state.tunable:
+            self._apply(TunableSettingsChanged(tunable))
 
     def check(self) -> None:
         """Raises the error that ended the fragment, if there is one."""
@@ -354,7 +354,7 @@ class Fragment:
             sent_as=self._lane_files.filed,
         )
         cache = _cache(settings, self.name)
-        runs = StoreSettings(settings.state, self.name, cache, state.bounds.state_memory)
+        runs = StoreSettings(settings.state, self.name, cache, state.tunable.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
         most = most_to_driver(state.plan.partitions)
         return [TargetTask(stage, runs.store, frames, most) for stage in stages]
@@ -363,7 +363,7 @@ class Fragment:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
         parts = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
-        published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
+        published = self._committer.commit(epoch, _sources(revision), published, state.tunable.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))
         seconds = time.monotonic() - started

@@ -103,10 +103,10 @@ class ExecutorProcess:
         for name in [name for name in runners if name not in leases]:
             runners.pop(name).release("it is no longer assigned to this executor")
         for name, lease in leases.items():
-            bounds = self._reporter.bounds.among(len(leases))
+            tunable = self._reporter.tunable.among(len(leases))
             if name not in runners:
-                self._runners = runners = {**runners, name: Runner(name, self._settings, spark, bounds, self._cluster)}
-            runners[name].tune(bounds)
+                self._runners = runners = {**runners, name: Runner(name, self._settings, spark, tunable, self._cluster)}
+            runners[name].tune(tunable)
             runners[name].turn(lease, catalog)
 
     def _leases(self) -> dict[str, int]:
@@ -146,8 +146,8 @@ class ExecutorProcess:
         if runners is None:
             return ExecutorStatus(STARTING, alarms=alarms, marks=True, marks_results=True)
         status = executor_status({name: runner.status for name, runner in runners.items()})
-        reason, bounds = status.reason or self._cluster_error, self._reporter.bounds
-        said = {"bounds": bounds, "alarms": alarms, "marks": True, "marks_results": True}
+        reason, tunable = status.reason or self._cluster_error, self._reporter.tunable
+        said = {"tunable": tunable, "alarms": alarms, "marks": True, "marks_results": True}
         return msgspec.structs.replace(status, reason=reason, **said)
 
     def _send_signs_of_life(self) -> None:

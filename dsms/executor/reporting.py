@@ -38,8 +38,8 @@ class Reporter:
         self._admin = settings.kafka.admin()
         self._samples = SampleLog(settings.kafka, settings.cluster, settings.executor_id)
         self._last: dict[str, Report] = {}
-        #: The current bounds of batches and of state.
-        self.bounds = settings.bounds
+        #: The current tunable settings.
+        self.tunable = settings.tunable
 
     def run(self, stopping: threading.Event) -> None:
         """Runs until `stopping` is set."""
@@ -60,11 +60,11 @@ class Reporter:
         return tuple(self._last.values())
 
     def _tune(self) -> None:
-        """Reads the bounds of batches and state that users have set for this executor."""
+        """Reads the settings that users have changed for this executor."""
         try:
-            self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
+            self.tunable = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.tunable)
         except DsmsError as error:
-            log.debug("the bounds could not be read; the last ones stay in force", reason=str(error))
+            log.debug("the tunable settings could not be read; the last ones stay in force", reason=str(error))
 
     def _request_checkpoints(self) -> None:
         """Passes the last request for checkpoints on to the fragments."""

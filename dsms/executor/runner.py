@@ -25,7 +25,7 @@ from dsms.runtime.fragment.state import remaining_failures
 from dsms.runtime.fragment.story import Entry, EntryKind
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.errors import SparkFailed, WorkerDied
 from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import workers_survive
@@ -48,7 +48,7 @@ class Runner:
         name: str,
         settings: ExecutorSettings,
         spark: SparkSession,
-        bounds: Bounds,
+        tunable: TunableSettings,
         store: RunnerStore | None = None,
     ) -> None:
         """`store` keeps what is known about queries that kill their workers, so that other processes can use it,
@@ -56,7 +56,7 @@ class Runner:
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
-        self._bounds = bounds
+        self._tunable = tunable
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
         #: Failures of Spark since the last committed epoch, and what to restart because of them.
@@ -80,11 +80,11 @@ class Runner:
         if (reason := self._deaths.reason) is not None:
             self.status = msgspec.structs.replace(self.status, reason=reason)
 
-    def tune(self, bounds: Bounds) -> None:
-        """Sets the bounds of batches and of state."""
-        self._bounds = bounds
+    def tune(self, tunable: TunableSettings) -> None:
+        """Applies tunable settings."""
+        self._tunable = tunable
         if (fragment := self._fragment) is not None:
-            fragment.tune(self._deaths.bounds(bounds))
+            fragment.tune(self._deaths.tunable(tunable))
 
     def request_checkpoint(self, number: int) -> None:
         """Requests a checkpoint, if checkpoints are configured; a request is served once."""
@@ -191,7 +191,7 @@ class Runner:
         listener = FragmentListener(self._set_status, self.story)
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, listener)
         self._deaths.fragment_starts(plan)
-        self._fragment.tune(self._deaths.bounds(self._bounds))
+        self._fragment.tune(self._deaths.tunable(self._tunable))
         self._refused = remaining_failures(self._refused, plan)
         self._fragment.start({**self._refused, **self._deaths.failed}, self._deaths.trial)
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)

@@ -18,7 +18,7 @@ from connectors.alarms import Alarms
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.fragment.culprit import Search, smaller_batches
 from dsms.runtime.memory.worker_limit import limit_text
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from operators.core.decoding import Malformed, decoded
 from operators.core.errors import ExternalError
 
@@ -65,14 +65,14 @@ class WorkerDeaths:
         """The reason in the fragment's status during a search."""
         return None if self._search is None or self._search.trial is None else _SEARCHES
 
-    def bounds(self, bounds: Bounds) -> Bounds:
-        """The bounds of batches, made smaller if the search requires it."""
+    def tunable(self, tunable: TunableSettings) -> TunableSettings:
+        """The tunable settings, with smaller batches if the search requires them."""
         search = self._known
         steps = search.smaller if search.trial is None else search.trial.smaller
         if not steps:
-            return bounds
-        least, most = (smaller_batches(size, steps) for size in (bounds.min_batch_records, bounds.max_batch_records))
-        return msgspec.structs.replace(bounds, min_batch_records=least, max_batch_records=most)
+            return tunable
+        least, most = (smaller_batches(size, steps) for size in (tunable.min_batch_records, tunable.max_batch_records))
+        return msgspec.structs.replace(tunable, min_batch_records=least, max_batch_records=most)
 
     def fragment_starts(self, plan: FragmentPlan) -> None:
         """Follows the plan of a fragment that starts, and counts its epochs from zero."""

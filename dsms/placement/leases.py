@@ -10,7 +10,7 @@ import msgspec
 
 from connectors.alarms import Alarm, Alarms
 from dsms.model.objects import JoinOrders
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from operators.core.decoding import Int64, Malformed, Natural, decoded
 
 #: States of an executor: it cannot run fragments yet; it has no fragments; it runs its fragments; it tries to run them.
@@ -116,8 +116,8 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     #: What records of sources wait for, by source.
     waits: dict[str, str] = {}
     fragments: dict[str, str] = {}
-    #: The bounds of its batches and of its state.
-    bounds: Bounds | None = None
+    #: Its current tunable settings.
+    tunable: TunableSettings | None = msgspec.field(default=None, name="bounds")
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0

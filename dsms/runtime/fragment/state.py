@@ -26,7 +26,7 @@ from dsms.runtime.shedding.window_sizes import WindowSizes
 from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduling.ready import Moment
 from dsms.scheduling.registry import parse_policy
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 
 #: How many revisions (plans with their lanes) are kept after a change of the plan: the running or planned batch may
 #: have been planned with any of them. Spark plans no batch between the end of a batch and its `BatchEnded`, so after
@@ -42,7 +42,7 @@ class FragmentState:
     plan: FragmentPlan
     computed: Manifest
     published: Published
-    bounds: Bounds
+    tunable: TunableSettings
     batch_size: BatchSize
     measures: Measures
     #: Last the newest revision; before it, those with which the running batch may have been planned.
@@ -83,7 +83,7 @@ class FragmentState:
     def batch_records(self) -> int:
         """The most records that the next batch may hold."""
         wanted = self.shedding.batch_records
-        return self.batch_size.batch_records if wanted is None else min(wanted, self.bounds.max_batch_records)
+        return self.batch_size.batch_records if wanted is None else min(wanted, self.tunable.max_batch_records)
 
     @property
     def behind_records(self) -> int:
@@ -108,10 +108,10 @@ class PlanChanged:
 
 
 @dataclass(frozen=True)
-class BoundsChanged:
-    """New bounds of batches and of state for the next batch."""
+class TunableSettingsChanged:
+    """Tunable settings for the next batch have changed."""
 
-    bounds: Bounds
+    tunable: TunableSettings
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class EpochCommitted:
     run_locations: RunLocations
 
 
-Event = PlanChanged | BoundsChanged | EpochComputed | BatchEnded | EpochCommitted
+Event = PlanChanged | TunableSettingsChanged | EpochComputed | BatchEnded | EpochCommitted
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def advance(event: Event, state: FragmentState) -> tuple[FragmentState, tuple[In
 
 
 @advance.register
-def _(event: BoundsChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    return replace(state, bounds=event.bounds, batch_size=state.batch_size.within(event.bounds)), ()
+def _(event: TunableSettingsChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
+    return replace(state, tunable=event.tunable, batch_size=state.batch_size.within(event.tunable)), ()
 
 
 @advance.register
@@ -229,7 +229,7 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
     epoch, revision, seconds = event.epoch, event.revision, event.ended - event.started
     measured = replace(
         state,
-        batch_size=state.batch_size.within(state.bounds).after(records=epoch.measured.records, seconds=seconds),
+        batch_size=state.batch_size.within(state.tunable).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
         window_sizes=state.window_sizes.after(revision, state.measures, event.ended, event.logged),
@@ -274,8 +274,8 @@ def _revised(
     if lost:
         state = replace(state, failures={**state.failures, **lost})
         revision = revised(state.plan, state.computed, state.stopped_queries, last)
-    schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
-    moment = Moment(at, state.bounds.target_batch_seconds)
+    schedule = replace(state.schedule, policy=parse_policy(state.tunable.policy))
+    moment = Moment(at, state.tunable.target_batch_seconds)
     decision = schedule.decide(revision, running_lanes(revision, state.stopped_queries), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())

@@ -14,7 +14,6 @@ import msgspec
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.fragment.state import (
-    BoundsChanged,
     EpochComputed,
     Event,
     FragmentState,
@@ -22,6 +21,7 @@ from dsms.runtime.fragment.state import (
     PlanChanged,
     ReportFailure,
     ReportRebuild,
+    TunableSettingsChanged,
 )
 from operators.core.decoding import Natural
 
@@ -202,9 +202,10 @@ def _(event: EpochComputed, before: FragmentState, at: float) -> tuple[Entry, ..
 
 
 @_entries.register
-def _(event: BoundsChanged, before: FragmentState, at: float) -> tuple[Entry, ...]:
-    bounds, smaller = event.bounds, event.bounds.max_batch_records < before.bounds.max_batch_records
-    given = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
+def _(event: TunableSettingsChanged, before: FragmentState, at: float) -> tuple[Entry, ...]:
+    tunable = event.tunable
+    smaller = tunable.max_batch_records < before.tunable.max_batch_records
+    given = tunable.min_batch_records, tunable.max_batch_records, tunable.target_batch_seconds
     return (Entry("batches smaller" if smaller else "bounds changed", at, bounds=given),)
 
 

@@ -12,7 +12,7 @@ from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.fragment.state import FragmentState, PlanChanged, ReportFailure, advance
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from dsms.runtime.lanes.revision import Revision, revised
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = """
@@ -94,7 +94,7 @@ def test_a_result_topic_with_records_of_unknown_progress_is_not_written() -> Non
 def test_a_fragment_keeps_a_stopped_query_apart_and_says_why() -> None:
     at = revision(3, 5)
     size = BatchSize(100, 10, 1000, 1.0, 3.0)
-    state = FragmentState(at.plan, at.manifest, published(at, 9), Bounds(10, 1000, 1.0), size, Measures(0.0))
+    state = FragmentState(at.plan, at.manifest, published(at, 9), TunableSettings(10, 1000, 1.0), size, Measures(0.0))
     state, instructions = advance(PlanChanged(at.plan, 1.0), replace(state, cut_logs=CutLogs(heartbeats=BEATS)))
     (query,) = at.plan.queries
     assert list(state.failures) == [query]

@@ -14,7 +14,6 @@ from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.epoch.progress_log import DeadMark, Published
 from dsms.runtime.fragment.state import (
     BatchEnded,
-    BoundsChanged,
     Commit,
     EpochCommitted,
     EpochComputed,
@@ -26,13 +25,14 @@ from dsms.runtime.fragment.state import (
     PlanChanged,
     ReportFailure,
     ReportRebuild,
+    TunableSettingsChanged,
     advance,
 )
 from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.stages.wire import SourceWaits
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
@@ -40,7 +40,7 @@ SQL = (
     "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;"
 )
 MORE = SQL + "CREATE STREAMED VIEW X AS SELECT k FROM S WHERE k > 2;"
-BOUNDS = Bounds(10, 1000, 1.0)
+BOUNDS = TunableSettings(10, 1000, 1.0)
 
 
 def plan(sql: str = SQL) -> FragmentPlan:
@@ -121,7 +121,7 @@ def test_plan_change_between_epoch_and_batch_end_continues_from_the_epoch() -> N
 def test_events_do_not_mutate_the_former_state() -> None:
     state = begun()
     before = replace(state)
-    after(state, *batch(state), PlanChanged(plan(MORE), 3.0), BoundsChanged(Bounds(1, 5, 0.5)))
+    after(state, *batch(state), PlanChanged(plan(MORE), 3.0), TunableSettingsChanged(TunableSettings(1, 5, 0.5)))
     assert state == before
 
 
@@ -160,7 +160,7 @@ def test_state_of_another_version_is_rebuilt_and_reported_once() -> None:
 
 
 def test_bounds_hold_from_the_next_epoch_on() -> None:
-    state, instructions = after(begun(), BoundsChanged(Bounds(10, 50, 0.5)))
+    state, instructions = after(begun(), TunableSettingsChanged(TunableSettings(10, 50, 0.5)))
     assert instructions == []
     state, _ = after(state, *batch(state))
     assert (state.batch_size.most, state.batch_size.target_s, state.batch_records) == (50, 0.5, 50)
@@ -264,7 +264,7 @@ def test_trial_runs_only_its_queries_and_others_keep_their_state() -> None:
 
 
 def test_bounds_hold_from_the_next_batch_on() -> None:
-    state, _ = after(begun(), BoundsChanged(Bounds(1, 7, 1.0)))
+    state, _ = after(begun(), TunableSettingsChanged(TunableSettings(1, 7, 1.0)))
     assert state.batch_records == 7
 
 

@@ -13,7 +13,7 @@ from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.step_time import StepTime
-from dsms.runtime.fragment.state import BoundsChanged, EpochComputed, FragmentState, PlanChanged, advance
+from dsms.runtime.fragment.state import EpochComputed, FragmentState, PlanChanged, TunableSettingsChanged, advance
 from dsms.runtime.fragment.story import (
     MOST_ENTRIES,
     Entry,
@@ -24,14 +24,14 @@ from dsms.runtime.fragment.story import (
     without_unused_batch,
 )
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
     "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
     "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE QUERY W AS SELECT k FROM S WHERE k > 1;"
 )
-BOUNDS = Bounds(10, 1000, 1.0)
+BOUNDS = TunableSettings(10, 1000, 1.0)
 
 
 def plan(changes: str = "") -> FragmentPlan:
@@ -98,8 +98,8 @@ def test_an_epoch_tells_its_records_and_duration_and_what_failed_in_it() -> None
 def test_bounds_tell_whether_batches_get_smaller() -> None:
     state = state_with(plan())
     told = {
-        bounds: entries_of(BoundsChanged(bounds), state, (), 9.0)
-        for bounds in (Bounds(1, 62, 1.0), Bounds(1, 2000, 0.5))
+        bounds: entries_of(TunableSettingsChanged(bounds), state, (), 9.0)
+        for bounds in (TunableSettings(1, 62, 1.0), TunableSettings(1, 2000, 0.5))
     }
     assert [(entry.kind, entry.bounds) for (entry,) in told.values()] == [
         ("batches smaller", (1, 62, 1.0)),
