@@ -17,7 +17,7 @@ from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
-from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.state.stores import StateAddress
 from operators.core.errors import ExternalError, Fenced
@@ -57,7 +57,7 @@ def dead_upto(settings: KafkaSettings, unique: str) -> Callable[[], bytes]:
 
 
 def commit(owner: Committer, epoch: int) -> None:
-    done = Epoch(Manifest(epoch=epoch, targets=1), {}, (), (), {("s", 0): DeadMark(epoch, 1)})
+    done = Epoch(Manifest(epoch=epoch, targets=1), {}, (), (), {("s", 0): WrittenDeadLetters(epoch, 1)})
     owner.commit(done, {}, Published({}, {}))
 
 

@@ -26,7 +26,7 @@ from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
 from dsms.executor.serial_thread import SerialThread
 from dsms.executor.story_log import StoryLog
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.model.objects import Source
 from dsms.placement.leases import FragmentStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan
@@ -124,7 +124,7 @@ class Fragment:
             published=recovered.published,
             tunable=settings.tunable,
             batch_size=_first_batch_size(settings),
-            measures=Measures(time.monotonic()),
+            metrics=FragmentMetrics(time.monotonic()),
             run_locations=self._committer.run_locations,
             cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan, settings.alarms),
         )

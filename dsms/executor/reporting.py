@@ -17,7 +17,7 @@ from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Ends, Sampler, Waiting, topics_of
 from dsms.introspection.sample_records import changed
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.settings import ExecutorSettings
@@ -89,9 +89,9 @@ class Reporter:
         except ExternalError:
             return {}
 
-    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
-        lanes, manifest, measures = running
-        sampler = Sampler(name, measures, time.monotonic())
+    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, FragmentMetrics], ends: Ends) -> Report:
+        lanes, manifest, metrics = running
+        sampler = Sampler(name, metrics, time.monotonic())
         waiting = {lane_id: _waiting(progress) for lane_id, progress in manifest.lanes.items()}
         return Report(
             executor=self._settings.executor_id,

@@ -16,7 +16,7 @@ from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
 from dsms.executor.story_log import StoryLog, StoryStore
 from dsms.executor.worker_deaths import SearchStore, WorkerDeaths
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.model.catalog import Catalog
 from dsms.placement.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
@@ -91,13 +91,13 @@ class Runner:
         if (fragment := self._fragment) is not None and fragment.checkpoints is not None:
             fragment.checkpoints.request(number)
 
-    def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
+    def running(self) -> tuple[Mapping[str, Lane], Manifest, FragmentMetrics] | None:
         """The lanes, the manifest that they continue from, and their measurements; None while nothing runs."""
         fragment = self._fragment
         if fragment is None or self.status.state != RUNNING:
             return None
         state = fragment.state
-        return state.revision.lanes, state.revision.manifest, state.measures
+        return state.revision.lanes, state.revision.manifest, state.metrics
 
     def fails_alone(self, others: Iterable[Runner]) -> bool:
         """Whether other fragments have committed since this one began to fail: if so, what they share is sound."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from connectors.memory.runs import MemoryRuns, Runs
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
@@ -66,7 +66,7 @@ class LocalRuntime:
         self.dead: list[DeadRecord] = []
         #: The reason why a query failed, by its id; it no longer runs.
         self.failed: dict[str, str] = {}
-        self.measures = Measures(self.clock())
+        self.metrics = FragmentMetrics(self.clock())
         self._store, self._published = MemoryRuns(Runs(), Path()), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
@@ -207,7 +207,7 @@ class LocalRuntime:
         self._revise(self._without_failed(self._revision.plan), epoch.manifest)
         self._store.sweep(self._revision.manifest.names())
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
-        self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
+        self.metrics = self.metrics.after(self.clock(), epoch.measured.work).kept(keys)
 
     def _publish(self, written: UnpublishedChanges) -> None:
         for output in written.outputs.values():

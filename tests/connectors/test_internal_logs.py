@@ -15,7 +15,7 @@ from connectors.alarms import Alarms
 from connectors.kafka.logs.dead_letters import dead_letter_of
 from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.heartbeat_records import Heartbeats, read_heartbeat
-from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
+from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, writer_headers
 from connectors.kafka.logs.shed_log import read_decision
 from connectors.redis.runs import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
@@ -24,10 +24,10 @@ from dsms.model.catalog import read_catalog
 from dsms.placement.leases import read_assignments, read_statuses
 from dsms.planner.physical.parts.links import ResultPartitions
 from dsms.runtime.epoch.progress_log import (
-    DeadMark,
     Progress,
     ProgressReading,
     Published,
+    WrittenDeadLetters,
     published_in_log,
     read_entry,
     read_progress,
@@ -192,7 +192,7 @@ def beat(offset: int, headers: list[tuple[str, bytes | None]] | None, key: bytes
     return Message(key, f"[{offset},9]".encode(), headers, offset)
 
 
-OURS: Any = mark("c", "0-1")
+OURS: Any = writer_headers("c", "0-1")
 
 
 def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
@@ -241,7 +241,7 @@ def test_published_frontiers_are_read_from_the_log() -> None:
 def test_settled_record_is_no_finding_and_hides_no_valid_record() -> None:
     """The doctor settles an invalid record by a record of ours without a value that is not a deletion of the log's."""
     log = LogInMemory([])
-    log._mark = OURS
+    log._writer_headers = OURS
     (settled,) = [Message(b"o1/0", None, list(headers), 3) for headers in log.settling_records([b"o1/0"]).headers or ()]
     forged = Message(b"o1/0", None, [("dsms-settles", b"1")], 1)
     log.messages = [beat(0, OURS), Message(b"o1/0", b"?", OURS, 2), settled, forged]
@@ -328,4 +328,5 @@ def test_covered_marks_of_dead_letters_are_written_again() -> None:
     mark_of = Message(b"dead/o1/0", b"[5,2]", OURS, 0)
     log = ResultsInMemory([mark_of, Message(b"dead/o1/0", b"?", OURS, 1)])
     reading = read_progress(log, {})
-    assert reading.published.dead == {("o1", 0): DeadMark(5, 2)} and reading.to_write == {b"dead/o1/0": b"[5,2]"}
+    assert reading.published.dead == {("o1", 0): WrittenDeadLetters(5, 2)}
+    assert reading.to_write == {b"dead/o1/0": b"[5,2]"}

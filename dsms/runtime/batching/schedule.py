@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from dsms.measurements.progress_chart import Operator, Path, remaining
-from dsms.measurements.work import Measured, VertexWork, Work
+from dsms.measurements.work import VertexMetrics, VertexWork, Work
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.manifest import Queue, Segment
 from dsms.runtime.lanes.revision import Revision
@@ -49,7 +49,7 @@ class Schedule:
     policy: Policy = field(default_factory=Fifo)
     past: Past = field(default_factory=Past)
     #: The measurements of stages: bytes in, bytes out, time.
-    costs: Mapping[Place, Measured] = field(default_factory=dict)
+    costs: Mapping[Place, VertexMetrics] = field(default_factory=dict)
     #: The unread records of each lane, and since when there have been any.
     behind: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     #: When the queued segments arrived, by epoch.
@@ -146,9 +146,11 @@ class Schedule:
             takes[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
         return takes
 
-    def _costs(self, did: Mapping[Place, Work], revision: Revision, at: float) -> dict[Place, Measured]:
+    def _costs(self, did: Mapping[Place, Work], revision: Revision, at: float) -> dict[Place, VertexMetrics]:
         costs = {place: measured for place, measured in self.costs.items() if place[0] in revision.lanes}
-        return costs | {place: costs.get(place, Measured(at, at)).after(at, 0, work) for place, work in did.items()}
+        return costs | {
+            place: costs.get(place, VertexMetrics(at, at)).after(at, 0, work) for place, work in did.items()
+        }
 
 
 def _one_segment_each(revision: Revision, lane: str) -> dict[int, int]:

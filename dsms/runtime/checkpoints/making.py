@@ -116,7 +116,7 @@ class CheckpointMaker:
             },
             manifest=msgspec.Raw(manifest.encode()),
             published={query: at for query, at in published.frontiers.items() if query in queries},
-            dead=[(*key, mark.offset) for key, mark in published.dead.items() if key[0].split(":")[0] in owners],
+            dead=[(*key, written.offset) for key, written in published.dead.items() if key[0].split(":")[0] in owners],
             runs=runs,
             catalog=self._store.copy_catalog(read_catalog_log(self._kafka, cluster)),
         )

@@ -17,7 +17,7 @@ from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.links import is_link, query_of
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
-from dsms.runtime.epoch.progress_log import DeadMarks, Published
+from dsms.runtime.epoch.progress_log import Published, WrittenByOwner
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
 from dsms.runtime.lanes.queues import SegmentCounts, queues_after
@@ -95,7 +95,7 @@ class UnpublishedChanges:
 
 
 @dataclass(frozen=True)
-class Measured:
+class EpochMeasurements:
     """The measurements of an epoch: the records read, the work of the vertices, the input and work of the stages by
     lane (`served`), the unread records by lane (`behind`), and the input of each query's Shed operator by source
     partition (`seen`)."""
@@ -122,9 +122,9 @@ class Epoch:
     written: tuple[UnpublishedChanges, ...]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
-    dead_upto: DeadMarks
+    dead_upto: WrittenByOwner
     failures: Mapping[str, str] = field(default_factory=dict)
-    measured: Measured = Measured()
+    measured: EpochMeasurements = EpochMeasurements()
     #: The times of its steps before the commit.
     steps: tuple[StepTime, ...] = ()
 
@@ -200,10 +200,10 @@ def assemble(
     )
 
 
-def _measured(revision: Revision, messages: Messages) -> Measured:
+def _measured(revision: Revision, messages: Messages) -> EpochMeasurements:
     lanes = {lane_id: messages.of_lane(lane_id) for lane_id in revision.lanes}
     unread = {lane_id: lane.of(Unread) for lane_id, lane in lanes.items()}
-    return Measured(
+    return EpochMeasurements(
         records=sum(position.records for lane in lanes.values() for position in lane.of(SlicePosition)),
         work=tuple(work for lane_id, lane in lanes.items() for work in _works(revision.lanes[lane_id], lane)),
         served={lane_id: served for lane_id, lane in lanes.items() if (served := lane.of(StageServed))},

@@ -18,7 +18,7 @@ _LOWEST = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class DeadMark:
+class WrittenDeadLetters:
     """The dead letters that an owner has written for a partition: those of all records below `offset`, `count` in
     number."""
 
@@ -26,7 +26,7 @@ class DeadMark:
     count: int = 0
 
 
-DeadMarks = Mapping[tuple[str, int], DeadMark]
+WrittenByOwner = Mapping[tuple[str, int], WrittenDeadLetters]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Published:
     partition below an offset."""
 
     frontiers: Mapping[str, int]
-    dead: DeadMarks
+    dead: WrittenByOwner
     #: The frontier of each partition, by query, for results whose partitions have different frontiers. Several
     #: fragments wrote such a result before other fragments took it over.
     floors: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -72,14 +72,14 @@ class ProgressEntry:
     """A decoded record of the topic. `content` is None if the record deletes its key."""
 
     key: _Key
-    content: Progress | DeadMark | None
+    content: Progress | WrittenDeadLetters | None
 
 
 def read_entry(entry: Entry) -> ProgressEntry:
     """Decodes a record. Raises Malformed if it is invalid.
 
     >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).content
-    DeadMark(offset=5, count=2)
+    WrittenDeadLetters(offset=5, count=2)
     """
     parts = text_of(entry.key).split("/")
     if len(parts) == 2 and all(parts):
@@ -87,12 +87,12 @@ def read_entry(entry: Entry) -> ProgressEntry:
         return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, Progress))
     if len(parts) != 3 or parts[0] != "dead" or not parts[1]:
         raise Malformed("the key is neither TOPIC/PARTITION nor dead/OWNER/PARTITION")
-    mark = None if entry.value is None else DeadMark(*decoded(entry.value, tuple[Natural, Natural]))
-    return ProgressEntry((parts[1], natural_of(parts[2])), mark)
+    written = None if entry.value is None else WrittenDeadLetters(*decoded(entry.value, tuple[Natural, Natural]))
+    return ProgressEntry((parts[1], natural_of(parts[2])), written)
 
 
 #: The last entry of each key of the topic.
-Entries = Mapping[_Key, Progress | DeadMark | None]
+Entries = Mapping[_Key, Progress | WrittenDeadLetters | None]
 
 
 def published_in_log(entries: Iterable[ProgressEntry]) -> Published:
@@ -147,7 +147,7 @@ def _published_in(last: Entries) -> Published:
     for content in last.values():
         if isinstance(content, Progress):
             frontiers[content.query] = max(content.frontier, frontiers.get(content.query, content.frontier))
-    dead = {key: mark for key, mark in last.items() if isinstance(mark, DeadMark) and isinstance(key, tuple)}
+    dead = {key: each for key, each in last.items() if isinstance(each, WrittenDeadLetters) and isinstance(key, tuple)}
     return Published(frontiers, dead)
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from connectors.state.run_memory import RunLocations
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.epoch.cut_logs import CutLogs, stopped
-from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest, SourcePartition
 from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
@@ -44,7 +44,7 @@ class FragmentState:
     published: Published
     tunable: TunableSettings
     batch_size: BatchSize
-    measures: Measures
+    metrics: FragmentMetrics
     #: Last the newest revision; before it, those with which the running batch may have been planned.
     revisions: tuple[Revision, ...] = ()
     #: What the next batch reads and works on.
@@ -232,18 +232,18 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
         batch_size=state.batch_size.within(state.tunable).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
-        window_sizes=state.window_sizes.after(revision, state.measures, event.ended, event.logged),
+        window_sizes=state.window_sizes.after(revision, state.metrics, event.ended, event.logged),
     )
     after, reports = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
-    after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
+    after = replace(after, metrics=after.metrics.after(event.ended, epoch.measured.work).kept(keys))
     # the lanes of `revision` may be reading ahead
     lanes = (*after.revision.lanes.values(), *revision.lanes.values())
     return after, (PlanBatches(), KeepLanes(lanes), *reports)
 
 
 def _waits_after(
-    before: Mapping[SourcePartition, SourceWaits], measured: Measured
+    before: Mapping[SourcePartition, SourceWaits], measured: EpochMeasurements
 ) -> dict[SourcePartition, SourceWaits]:
     """The partitions that wait after an epoch: those that it found waiting, and those that waited before and have not
     been read past the waiting record."""

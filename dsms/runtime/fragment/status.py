@@ -56,11 +56,11 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
             places |= {(owner, partition) for owner in owners for partition in source.partitions_read}
     counts = Counter(dict.fromkeys(names.values(), 0))
     parts = {output.id for lane in state.revision.lanes.values() for output in lane.outputs}
-    for place, mark in state.published.dead.items():
+    for place, written in state.published.dead.items():
         part, _, source_id = place[0].rpartition(":")
         own = place in places or (part in parts and part != query_of(part))
         if own and place not in state.plan.foreign and source_id in names:
-            counts[names[source_id]] += mark.count
+            counts[names[source_id]] += written.count
     return dict(counts)
 
 

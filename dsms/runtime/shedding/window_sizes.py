@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
-from dsms.measurements.work import Measured, Measures
+from dsms.measurements.work import FragmentMetrics, VertexMetrics
 from dsms.planner.physical.cost.estimate import estimated_of
 from dsms.planner.physical.cost.flow import Expected, VertexMeasurements
 from dsms.planner.physical.cost.load import bytes_of_state
@@ -49,14 +49,16 @@ class WindowSizes:
     at: float = float("-inf")
     sizes: Mapping[str, Size] = field(default_factory=dict)
     #: The measurements at that time.
-    measures: Measures = Measures(0.0)
+    metrics: FragmentMetrics = FragmentMetrics(0.0)
 
     @property
     def fractions(self) -> dict[str, float]:
         """The window sizes of each query, as a fraction of the ranges."""
         return {query: size.fraction for query, size in self.sizes.items()}
 
-    def after(self, revision: Revision, measures: Measures, at: float, logged: Mapping[str, float]) -> WindowSizes:
+    def after(
+        self, revision: Revision, metrics: FragmentMetrics, at: float, logged: Mapping[str, float]
+    ) -> WindowSizes:
         """The sizes after an epoch of a revision that ended at the time `at`. They have no effect on a lane that
         catches up: its windows have the logged sizes. A query whose size was not decided yet begins with the `logged`
         one."""
@@ -65,12 +67,12 @@ class WindowSizes:
         if at < self.at + _PERIOD_S:
             return self
         sizes = {
-            output.id: _Query(output, lane, progress, (measures, self.measures)).size(
+            output.id: _Query(output, lane, progress, (metrics, self.metrics)).size(
                 self.sizes.get(output.id) or Size(logged.get(output.id, 1.0))
             )
             for output, lane, progress in _bounded(revision)
         }
-        return WindowSizes(at, sizes, measures) if sizes else WindowSizes()
+        return WindowSizes(at, sizes, metrics) if sizes else WindowSizes()
 
 
 def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
@@ -94,7 +96,7 @@ class _Query:
     lane: Lane
     progress: LaneManifest
     #: The measurements now, and those of the last decision.
-    measures: tuple[Measures, Measures]
+    metrics: tuple[FragmentMetrics, FragmentMetrics]
 
     def size(self, before: Size) -> Size:
         """The next size of the query's windows, given the previous one."""
@@ -153,14 +155,14 @@ class _Query:
         """The instants between two elements of a source. A higher rate is used at once, a lower one only as the
         measurement over the last seconds shows it."""
         measured = self._measured(at)
-        before = self.measures[1].of(self.lane.id, self.lane.flow.keys[at])
+        before = self.metrics[1].of(self.lane.id, self.lane.flow.keys[at])
         instants, rows = measured.instants - before.instants, measured.rows_out - before.rows_out
         if not measured.gap or not before.instants or instants <= 0 or rows < _ENOUGH_ROWS:
             return measured.gap
         return min(measured.gap, instants / rows)
 
-    def _measured(self, at: int) -> Measured:
-        return self.measures[0].of(self.lane.id, self.lane.flow.keys[at])
+    def _measured(self, at: int) -> VertexMetrics:
+        return self.metrics[0].of(self.lane.id, self.lane.flow.keys[at])
 
     @cached_property
     def _below(self) -> list[int]:

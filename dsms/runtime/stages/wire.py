@@ -104,7 +104,7 @@ class DeadLetters(Message, frozen=True, array_like=True, tag=True):
     partition: int
     start: int
     end: int
-    letters: list[RefusedRecord]
+    refused: list[RefusedRecord]
 
 
 class SourceFailed(Message, frozen=True, array_like=True, tag=True):

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, mark
+from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, writer_headers
 from connectors.kafka.native.library import SWITCH, library
 from connectors.state.inspection import Found
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
@@ -35,7 +35,7 @@ class Log(InternalLog):
 
     def __init__(self, purpose: str) -> None:
         self.cluster, self.topic, self.alarms = "c", f"_dsms.c.{purpose}", Alarms()
-        self._mark = mark("c", "doctor")
+        self._writer_headers = writer_headers("c", "doctor")
 
 
 class MemoryLogs(Logs):

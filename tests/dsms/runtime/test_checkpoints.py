@@ -25,13 +25,13 @@ from dsms.runtime.checkpoints.checkpoint import (
 )
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.checkpoints.store import CheckpointStore, fragments
-from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from operators.core.errors import ExternalError
 
 LOGS = Logs("kafka-1", {"bids": "topic-1"}, {("bids", 0): 100})
 NEEDS = Needs(["o2"], ["o1"])
-PUBLISHED = Published({"o2": 50}, {("o1", 0): DeadMark(40, 3)})
+PUBLISHED = Published({"o2": 50}, {("o1", 0): WrittenDeadLetters(40, 3)})
 
 
 def manifest(offset: int = 40, *, targets: int = 2, queries: tuple[str, ...] = ("o2",), epoch: int = 7) -> Manifest:
@@ -57,7 +57,7 @@ def made(state: Manifest | None = None, id: str = checkpoint_id(1, 7), created: 
 
 def test_checkpoint_of_these_logs_is_usable() -> None:
     assert misfit(made(), LOGS, PUBLISHED, 2, NEEDS) is None
-    later = Published({"o2": 60, "o3": 9}, {("o1", 0): DeadMark(90, 5)})
+    later = Published({"o2": 60, "o3": 9}, {("o1", 0): WrittenDeadLetters(90, 5)})
     assert misfit(made(), LOGS, later, 2, NEEDS) is None, (
         "what was published since is left out when it is computed again"
     )
@@ -78,7 +78,12 @@ def test_checkpoint_of_these_logs_is_usable() -> None:
         ),
         (LOGS, replace(PUBLISHED, frontiers={"o2": 49}), 2, "the progress log has lost how far query o2 has published"),
         (LOGS, replace(PUBLISHED, frontiers={}), 2, "the progress log has lost how far query o2 has published"),
-        (LOGS, replace(PUBLISHED, dead={("o1", 0): DeadMark(39, 3)}), 2, "which dead letters of o1 are written"),
+        (
+            LOGS,
+            replace(PUBLISHED, dead={("o1", 0): WrittenDeadLetters(39, 3)}),
+            2,
+            "which dead letters of o1 are written",
+        ),
     ],
 )
 def test_checkpoint_of_other_logs_is_a_misfit(logs: Logs, published: Published, targets: int, why: str) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
-from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.fragment.state import EpochComputed, FragmentState, PlanChanged, TunableSettingsChanged, advance
@@ -41,7 +41,7 @@ def plan(changes: str = "") -> FragmentPlan:
 
 def state_with(plan: FragmentPlan) -> FragmentState:
     size = BatchSize(100, 10, 1000, 1.0, 3.0)
-    state = FragmentState(plan, Manifest(targets=1), Published({}, {}), BOUNDS, size, Measures(0.0))
+    state = FragmentState(plan, Manifest(targets=1), Published({}, {}), BOUNDS, size, FragmentMetrics(0.0))
     return advance(PlanChanged(plan, 1.0), state)[0]
 
 
@@ -83,7 +83,7 @@ def test_an_epoch_tells_its_records_and_duration_and_what_failed_in_it() -> None
     (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
     manifest = msgspec.structs.replace(state.revision.manifest, epoch=1, plan_version=4)
     steps = StepTime("compute", 1.0, 1.5), StepTime("assemble", 2.0, 2.25)
-    epoch = Epoch(manifest, {}, (), (), {}, failures={failing: "1 / 0"}, measured=Measured(120), steps=steps)
+    epoch = Epoch(manifest, {}, (), (), {}, failures={failing: "1 / 0"}, measured=EpochMeasurements(120), steps=steps)
     event = EpochComputed(epoch, state.revision)
     _, instructions = advance(event, state)
     assert entries_of(event, state, instructions, 9.0) == (

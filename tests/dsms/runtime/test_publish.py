@@ -17,7 +17,7 @@ from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
-from dsms.runtime.epoch.progress_log import DeadMark, Published, published_in_log, read_entry
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters, published_in_log, read_entry
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_heartbeats, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
@@ -184,12 +184,12 @@ def test_dead_letters_carry_their_provenance() -> None:
 
 
 def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
-    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): DeadMark(5, 2)})
+    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): WrittenDeadLetters(5, 2)})
     written = progress_entries(epoch, Published({}, {}))
     assert set(written) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
     entries = [read_entry(Entry(key, value, 0, at)) for at, (key, value) in enumerate(written.items())]
-    assert published_in_log(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
-    assert progress_entries(epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})) == {}
+    assert published_in_log(entries) == Published({"o3": 42}, {("o1", 0): WrittenDeadLetters(5, 2)})
+    assert progress_entries(epoch, Published({"o3": 42}, {("o1", 0): WrittenDeadLetters(5, 2)})) == {}
 
 
 def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
@@ -199,8 +199,10 @@ def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
     gone = [read_entry(Entry(key, None, 0, 1)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
     assert published_in_log([*entries, gone[0]]).frontiers == {"o3": 42}
     assert published_in_log([*entries, *gone]).frontiers == {}
-    mark = [read_entry(Entry(b"dead/o1/0", value, 0, 0)) for value in (b"[5,2]", None)]
-    assert published_in_log(mark[:1]).dead == {("o1", 0): DeadMark(5, 2)} and published_in_log(mark).dead == {}
+    dead = [read_entry(Entry(b"dead/o1/0", value, 0, 0)) for value in (b"[5,2]", None)]
+    assert (
+        published_in_log(dead[:1]).dead == {("o1", 0): WrittenDeadLetters(5, 2)} and published_in_log(dead).dead == {}
+    )
 
 
 def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.measurements.work import Measured, Work
+from dsms.measurements.work import VertexMetrics, Work
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.lanes.manifest import Queue, Segment
 from dsms.runtime.lanes.revision import Revision, revised, running_lanes
@@ -73,7 +73,7 @@ def revision(segments: tuple[int, ...] = ()) -> Revision:
 def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: float = 10.0) -> Schedule:
     """A schedule with measurements: records of 100 bytes, a tenth of which is left after the first stage; costs are per
     byte."""
-    measured = Measured(0.0, 0.0)
+    measured = VertexMetrics(0.0, 0.0)
     first = measured.after(0.0, 0, Work((100_000,), 10_000, round(first_us * 1e8), bytes_in=1_000))
     second = measured.after(0.0, 0, Work((10_000,), 0, round(second_us * 1e7)))
     costs, behind = {(LANE, 0): first, (LANE, 1): second}, {LANE: (unread, 0.0)}

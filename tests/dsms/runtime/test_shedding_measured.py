@@ -10,7 +10,7 @@ from statistics import median
 from dsms.measurements.work import Work
 from dsms.planner.physical.dataflow import Dataflow
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
@@ -110,7 +110,7 @@ class Simulated:
             for query, name in names.items()
             if batch
         )
-        measured = Measured(batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
+        measured = EpochMeasurements(batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
         return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
 
 
