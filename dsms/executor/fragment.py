@@ -259,7 +259,7 @@ class Fragment:
             cluster=settings.cluster,
             fragment=self.name,
             settings=state.settings,
-            held_sources=revision.plan.held,
+            suspended_sources=revision.plan.suspended_sources,
             skipped=revision.plan.skipped,
             waiting_records={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,

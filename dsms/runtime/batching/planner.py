@@ -106,7 +106,7 @@ class BatchPlanner:
         given = self.planned = self._current_input()
         positions = given.positions
         lost, due = self._recreated_sources(given, positions), self._retries_waiting(given)
-        ends = self._known = self._ends(given, positions, lost | given.held_sources)
+        ends = self._known = self._ends(given, positions, lost | given.suspended_sources)
         log = self._log_heartbeats(given, positions)
         for bounds in (log.bounds(), {} if due else given.waiting_records):
             ends = {place: min(end, bounds.get(place, end)) for place, end in ends.items()}

@@ -45,7 +45,7 @@ def with_reading_suspended(statement: SkipRecord, catalog: Catalog) -> Catalog:
         )
     if statement.offset in source.skipped.get(statement.partition, ()):
         raise UserError(f"{_place(statement, source)} is already skipped")
-    if source.skipping is not None or source.held is not None:
+    if source.skipping is not None or source.adding_partitions_since is not None:
         raise UserError(
             f'source "{source.name}" is being changed (partitions are being added or a record is being skipped)',
             hint="try again in a minute",

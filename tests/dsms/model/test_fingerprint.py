@@ -123,6 +123,6 @@ def test_fields_that_were_added_later_leave_stored_names_as_they_were() -> None:
     source = objects.Source(name="T", id="o1", sql="", columns=(objects.Column("k", "INT"),), topic="t")
     scan = logical.StreamScan(source, "S", ("k",))
     assert fingerprint(scan) == "95e6e4235efca3536c13"
-    told = msgspec.structs.replace(source, letters="elsewhere")
+    told = msgspec.structs.replace(source, own_dead_letter_topic="elsewhere")
     others = (replace(scan, first=((0, 9),)), logical.StreamScan(told, "S", ("k",)))
     assert len({fingerprint(scan), *map(fingerprint, others)}) == 3

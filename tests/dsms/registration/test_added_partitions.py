@@ -34,11 +34,11 @@ def grown(before: Catalog) -> Catalog:
 def test_held_source_is_not_read() -> None:
     before = catalog()
     waiting = with_reading_suspended(before, source(before))
-    assert source(waiting).held == waiting.version == before.version + 1
-    assert plan_fragment(waiting, 1).held == {source(before).id}
+    assert source(waiting).adding_partitions_since == waiting.version == before.version + 1
+    assert plan_fragment(waiting, 1).suspended_sources == {source(before).id}
     after = source(grown(waiting))
-    assert (after.partitions, after.joined, after.held) == (4, {2: 17, 3: 17}, None)
-    assert plan_fragment(grown(waiting), 1).held == frozenset()
+    assert (after.partitions, after.joined, after.adding_partitions_since) == (4, {2: 17, 3: 17}, None)
+    assert plan_fragment(grown(waiting), 1).suspended_sources == frozenset()
 
 
 def test_more_partitions_may_join_later() -> None:

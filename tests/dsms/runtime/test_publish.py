@@ -167,7 +167,7 @@ def test_dead_letters_carry_their_provenance() -> None:
     source = Source(name="T", id="o1", sql="", columns=(), topic="topic-of-t")
     (records,) = dead_records(dead, {"T": source})
     assert records.topic == "dsms.T.dead-letters"
-    (elsewhere,) = dead_records(dead, {"T": msgspec.structs.replace(source, letters="copy.letters")})
+    (elsewhere,) = dead_records(dead, {"T": msgspec.structs.replace(source, own_dead_letter_topic="copy.letters")})
     assert elsewhere.topic == "copy.letters"
     assert list(records.keys) == [b"1/9", b"0/2"]
     assert list(records.values) == [b"raw", b"{}"]

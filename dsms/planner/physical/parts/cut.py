@@ -87,7 +87,7 @@ class DividedQuery:
 
     def name(self, exchange: int, share: Shard) -> str:
         """The name of a link. It differs from the name of any link that carries other elements."""
-        return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided))[:12]
+        return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided_at_version))[:12]
 
     def link(self, exchange: int, share: Shard) -> Link:
         """The link of an exchange, as a source for the shard that reads it."""
