@@ -121,9 +121,9 @@ def _read(
         shed = query.shed.under(settings_of(0, [(start, rates[query.name])]))
         stayed = shed.step(Delta(records), (), Move(0, 0)).delta
         kept[query.name].append(stayed.frame)
-        seen = shed.seen(Delta(records), len(stayed))
-        assert seen is not None
-        observed[query.name] = observed[query.name].after(at, 0, seen)
+        statistics = shed.statistics(Delta(records), len(stayed))
+        assert statistics is not None
+        observed[query.name] = observed[query.name].after(at, 0, statistics)
 
 
 def _decided(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from connectors.state.run_memory import Part, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, leaving
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
@@ -88,7 +88,7 @@ class MemoryRuns:
         """Whether every one of the runs is in shared memory or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, parts: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from shared memory. Returns the locations of all named runs."""
         with self._lock:
             resident = {name: _size(self._runs.shared[name]) for name in names & self._runs.shared.keys()}

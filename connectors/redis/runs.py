@@ -19,7 +19,7 @@ from connectors.redis.damage import DamageReports
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import StateMemory
-from connectors.state.run_memory import Part, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, leaving
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
@@ -202,7 +202,7 @@ class RedisRuns:
         """Whether every one of the runs is in Redis or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, parts: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from Redis, once they are flushed to disk. Returns the locations of
         all named runs."""
         resident = {name: size for name, size in self._memory.resident().items() if name in names}

@@ -28,18 +28,18 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryQuota:
     """Some runs of a fragment, and how many bytes they may take in memory."""
 
     names: frozenset[str]
     limit: int
 
 
-def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[Part]) -> set[str]:
+def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[MemoryQuota]) -> set[str]:
     """The runs to keep only on disk: those of each part that exceed its limit, and then those of the rest that exceed
     the limit of all.
 
-    >>> sorted(leaving({"a": 70, "b": 20, "c": 40}, 100, [Part(frozenset("bc"), 50)]))
+    >>> sorted(leaving({"a": 70, "b": 20, "c": 40}, 100, [MemoryQuota(frozenset("bc"), 50)]))
     ['a', 'c']
     """
     own = [overflow({name: resident[name] for name in part.names & resident.keys()}, part.limit) for part in parts]

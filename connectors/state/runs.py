@@ -7,7 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
-from connectors.state.run_memory import Part, RunLocations
+from connectors.state.run_memory import MemoryQuota, RunLocations
 
 
 class RunStore(Protocol):
@@ -57,7 +57,7 @@ class RunStore(Protocol):
         """Whether every one of the runs is in shared memory or on this host."""
         ...
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, parts: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that `run_memory.leaving` names under these limits from shared memory, once they are on this
         host's disk. Returns the locations of all named runs."""
         ...

@@ -54,7 +54,7 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
     return draft
 
 
-def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
+def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.TextLocation) -> Query:
     if most < LEAST_ERROR:
         raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
     try:

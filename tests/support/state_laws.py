@@ -19,7 +19,7 @@ import pytest
 from connectors.state.answers import TTL_S, AnswerStore
 from connectors.state.claim import AHEAD_MS, Claim
 from connectors.state.cluster import LEASE_MS
-from connectors.state.run_memory import Part
+from connectors.state.run_memory import MemoryQuota
 from connectors.state.runs import RunStore
 from connectors.state.store import StateStore
 from operators.core.errors import ExternalError, Fenced
@@ -172,7 +172,7 @@ def spilled_runs_are_on_this_host_and_the_others_stay(state: StateUnderTest) -> 
 def a_part_of_the_runs_has_a_limit_of_its_own(state: StateUnderTest) -> None:
     runs = state.runs()
     runs.write({"1/a": SMALL, "1/b": SMALL, "1/c": LARGE})
-    found = runs.spill({"1/a", "1/b", "1/c"}, None, [Part(frozenset({"1/a"}), 0)])
+    found = runs.spill({"1/a", "1/b", "1/c"}, None, [MemoryQuota(frozenset({"1/a"}), 0)])
     assert (found.resident.keys(), found.disk.keys()) == ({"1/b", "1/c"}, {"1/a"})
     found = runs.spill({"1/a", "1/b", "1/c"}, 0)
     assert (found.resident.keys(), found.disk.keys()) == (set(), {"1/a", "1/b", "1/c"})

@@ -26,8 +26,8 @@ from connectors.kafka.records.epoch_writer import EpochWriter
 from connectors.kafka.records.record_columns import Records
 from dsms.coordinator.catalog.catalog_records import (
     META,
+    CatalogItem,
     Meta,
-    Part,
     catalog_of,
     in_order,
     meta_of,
@@ -66,7 +66,7 @@ class Logs:
 
     def __post_init__(self) -> None:
         self.admin = self.kafka.admin()
-        self.parts: dict[bytes, Part | None] = {}
+        self.parts: dict[bytes, CatalogItem | None] = {}
         self.progress: dict[object, ProgressEntry] = {}
         self.states: dict[str, LogState] = {}
         for key, part, _ in self._read(CATALOG, read_part):

@@ -21,7 +21,7 @@ from operators.core.errors import DsmsError
 log = structlog.get_logger()
 #: How long a query has to fall behind without interruption before it changes, and the pause after a change, in seconds.
 BEHIND_S, REST_S = 60.0, 300.0
-_HERE = st.Place()
+_HERE = st.TextLocation()
 
 
 class FragmentsByLoad:

@@ -23,7 +23,7 @@ from dsms.planner.optimizer.view_matching import computed_from_views
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.lower import lower
-from dsms.planner.physical.parts.cut import DividedQuery, Part, origins, parts
+from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, origins, parts
 from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
@@ -50,7 +50,7 @@ class PlannedQuery:
     #: The optimised plans of the queries from which it is computed.
     views: tuple[logical.Node, ...] = ()
     #: If several fragments run the query, the part of it that this plan runs; None: the whole query.
-    part: Part | None = None
+    part: SegmentPart | None = None
     #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
     #: other fragments.
     reports: bool = True
@@ -325,7 +325,7 @@ def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bo
     fragments.
     """
     builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
-    order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
+    order, outputs, grafted = list[str](), dict[str, Output](), list[SegmentPart]()
     for query in queries:
         order.append(query.id)
         if query.part is not None:

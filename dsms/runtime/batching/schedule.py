@@ -25,7 +25,7 @@ from dsms.scheduling.policies import Fifo, Policy
 from dsms.scheduling.ready import Moment, Past, ReadyQueue
 
 #: A lane and the number of one of its stages; stage 0 reads.
-Place = tuple[str, int]
+LaneStage = tuple[str, int]
 #: A path of one operator, for a queue whose key is all that matters.
 _ANY: Path = (Operator(0.0, 0.0),)
 #: The most work, in batches, that a segment may cause in later stages; nothing is read during this work.
@@ -49,7 +49,7 @@ class Schedule:
     policy: Policy = field(default_factory=Fifo)
     past: Past = field(default_factory=Past)
     #: The measurements of stages: bytes in, bytes out, time.
-    costs: Mapping[Place, VertexMetrics] = field(default_factory=dict)
+    costs: Mapping[LaneStage, VertexMetrics] = field(default_factory=dict)
     #: The unread records of each lane, and since when there have been any.
     behind: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     #: When the queued segments arrived, by epoch.
@@ -104,7 +104,7 @@ class Schedule:
     def _records(self, grant: Grant) -> int:
         return int(grant.size / self._record_bytes(_place(grant.ready)[0]))
 
-    def _past(self, did: Mapping[Place, Work], revision: Revision) -> Past:
+    def _past(self, did: Mapping[LaneStage, Work], revision: Revision) -> Past:
         """The past, with the service of all stages, including reading, added in round-robin order."""
         past, last = self.past, self.past.last or ()
         for lane, stage in sorted(did, key=lambda place: (place <= last, place)):
@@ -137,7 +137,7 @@ class Schedule:
     def _record_bytes(self, lane: str) -> float:
         return 1 / (self.costs[(lane, 0)].row_bytes or 1.0)
 
-    def _takes(self, lane: str, revision: Revision, granted: Mapping[Place, Grant]) -> dict[int, int]:
+    def _takes(self, lane: str, revision: Revision, granted: Mapping[LaneStage, Grant]) -> dict[int, int]:
         """The number of segments that each stage takes: as many whole ones as fit its grant, but at least one."""
         queues, takes = revision.manifest.lanes[lane].queues, dict[int, int]()
         for stage in range(1, revision.lanes[lane].flow.stages + 1):
@@ -146,7 +146,7 @@ class Schedule:
             takes[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
         return takes
 
-    def _costs(self, did: Mapping[Place, Work], revision: Revision, at: float) -> dict[Place, VertexMetrics]:
+    def _costs(self, did: Mapping[LaneStage, Work], revision: Revision, at: float) -> dict[LaneStage, VertexMetrics]:
         costs = {place: measured for place, measured in self.costs.items() if place[0] in revision.lanes}
         return costs | {
             place: costs.get(place, VertexMetrics(at, at)).after(at, 0, work) for place, work in did.items()
@@ -158,12 +158,12 @@ def _one_segment_each(revision: Revision, lane: str) -> dict[int, int]:
     return dict.fromkeys(revision.manifest.lanes[lane].queues, 1)
 
 
-def _stage_work(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
+def _stage_work(epoch: Epoch, revision: Revision) -> dict[LaneStage, Work]:
     """The work of the stages that did any in an epoch, counted in bytes instead of rows."""
     by_lane: dict[str, list[VertexWork]] = defaultdict(list)
     for vertex_work in epoch.measured.work:
         by_lane[vertex_work[0]].append(vertex_work)
-    done: dict[Place, Work] = {}
+    done: dict[LaneStage, Work] = {}
     for lane in by_lane.keys() | epoch.measured.served.keys():
         flow = revision.lanes[lane].flow
         first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
@@ -192,7 +192,7 @@ def _segments(queues: Mapping[int, Queue]) -> Iterator[Segment]:
     return (segment for queue in queues.values() for segment in queue.segments)
 
 
-def _place(ready: ReadyQueue) -> Place:
+def _place(ready: ReadyQueue) -> LaneStage:
     lane, stage = ready.key
     return str(lane), int(stage)
 

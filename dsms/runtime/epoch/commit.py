@@ -41,7 +41,7 @@ from connectors.kafka.records.pieces import decided_ranges
 from connectors.kafka.records.record_columns import RecordColumns, Records
 from connectors.state.claim import Claim
 from connectors.state.manifests import ManifestStore
-from connectors.state.run_memory import Part, RunLocations
+from connectors.state.run_memory import MemoryQuota, RunLocations
 from connectors.state.runs import RunStore
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.fragment_plan import FragmentPlan
@@ -165,7 +165,7 @@ class Committer:
         sources: Mapping[str, Source],
         published: Published,
         limit: int | None = None,
-        parts: Iterable[Part] = (),
+        parts: Iterable[MemoryQuota] = (),
     ) -> Published:
         """Commits an epoch, and returns what is published after it. `sources` are the sources that it read, by name.
         `limit` is the most bytes that runs may take in Redis; `parts` are runs with limits of their own."""

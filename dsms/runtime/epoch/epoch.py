@@ -34,7 +34,7 @@ from dsms.runtime.stages.wire import (
     ResultChanges,
     ResultFailed,
     RowsInFault,
-    ShedSeen,
+    ShedInput,
     SlicePosition,
     SourceFailed,
     SourceWaits,
@@ -46,7 +46,7 @@ from dsms.runtime.stages.wire import (
 )
 from operators.core.delta import BEGINNING, FOREVER, FROM, Delta, partition_of
 from operators.core.operator import MEMBER
-from operators.streams.shed import Seen
+from operators.streams.shed import ShedStatistics
 
 #: Above the instant of every change, so that nothing is published for a family member that has left the lane.
 _NEVER = 2**63 - 1
@@ -98,13 +98,13 @@ class UnpublishedChanges:
 class EpochMeasurements:
     """The measurements of an epoch: the records read, the work of the vertices, the input and work of the stages by
     lane (`served`), the unread records by lane (`behind`), and the input of each query's Shed operator by source
-    partition (`seen`)."""
+    partition (`shed_input`)."""
 
     records: int = 0
     work: tuple[VertexWork, ...] = ()
     served: Mapping[str, list[StageServed]] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
-    seen: tuple[tuple[str, int, Seen], ...] = ()
+    shed_input: tuple[tuple[str, int, ShedStatistics], ...] = ()
     #: The source partitions whose next record waits, and the offset up to which each partition was read.
     waits: tuple[SourceWaits, ...] = ()
     read: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -211,7 +211,9 @@ def _measured(revision: Revision, messages: Messages) -> EpochMeasurements:
         waits=tuple(messages.of_lane(NO_LANE).of(SourceWaits)),
         read=_read_upto(revision, lanes),
         link_rows=dict(_link_rows(revision, lanes)),
-        seen=tuple((shed.query, shed.partition, shed.seen) for lane in lanes.values() for shed in lane.of(ShedSeen)),
+        shed_input=tuple(
+            (shed.query, shed.partition, shed.statistics) for lane in lanes.values() for shed in lane.of(ShedInput)
+        ),
     )
 
 

@@ -78,8 +78,8 @@ class Shedding:
         if records >= _INFORMATIVE_RECORDS or (records and seconds >= self.lasts):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
-        for query, partition, seen in epoch.measured.seen:
-            observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
+        for query, partition, statistics in epoch.measured.shed_input:
+            observed[query] = observed.get(query, Observed(at)).after(at, partition, statistics)
         arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
         return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
 
@@ -121,9 +121,9 @@ class Shedding:
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
-        sink, seen = planned.sink, self.observed.get(query, Observed())
+        sink, observed = planned.sink, self.observed.get(query, Observed())
         assert sink is not None and sink.max_error is not None and sink.deadline is not None
-        spread, cost = seen.spread(window_length(planned.node)), self.costs.query(query) * seen.part
+        spread, cost = observed.spread(window_length(planned.node)), self.costs.query(query) * observed.part
         return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
 
 
@@ -165,9 +165,9 @@ def _above(epoch: Epoch, revision: Revision) -> dict[str, ShedWork]:
     for lane_id, key, _, work in epoch.measured.work:
         if (query := whose.get((lane_id, key))) is not None:
             busy[query] += work.busy_ns
-    for query, _, seen in epoch.measured.seen:
-        rows[query] += seen.rows
-        kept[query] += seen.kept
+    for query, _, statistics in epoch.measured.shed_input:
+        rows[query] += statistics.rows
+        kept[query] += statistics.kept
     return {query: (busy[query] / 1e9, rows[query], kept[query]) for query in set(whose.values())}
 
 

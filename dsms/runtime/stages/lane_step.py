@@ -24,7 +24,7 @@ from operators.core.errors import ExternalError, UserError
 from operators.core.operator import MEMBER, Move, State, Step
 from operators.state.trace import split_by_key
 from operators.streams.settings import Settings
-from operators.streams.shed import Seen, Shed
+from operators.streams.shed import Shed, ShedStatistics
 
 _ANY = Move(BEGINNING, BEGINNING)
 #: The frontier of each source of a lane, by number.
@@ -43,7 +43,7 @@ class StageStep:
     failures: Mapping[int, str] = field(default_factory=dict)
     work: Works = field(default_factory=dict)
     #: The input of each query's Shed operator, by query.
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    shed_input: Mapping[str, ShedStatistics] = field(default_factory=dict)
 
 
 def read_stage(
@@ -137,7 +137,7 @@ class _Running:
     moves: tuple[Frontiers, Frontiers] | None = None
     leaf: int | None = None
     settings: Mapping[str, Settings] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    shed_input: dict[str, ShedStatistics] = field(default_factory=dict)
     values: dict[int, Delta] = field(default_factory=dict)
     traces: dict[int, tuple[State, ...]] = field(default_factory=dict)
     faults: dict[int, pl.DataFrame] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class _Running:
         producers = {number: flow.exchanges[number].producer for number in flow.exchanges_from.get(self.stage, ())}
         sent = {number: self.values[vertex] for number, vertex in producers.items() if self._is_sent(vertex)}
         changes = {at: self.values[at].frame for at in self.lane.result_vertices if at in self.traces}
-        return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.seen)
+        return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.shed_input)
 
     def _vertex(self, at: int, vertex: Vertex) -> None:
         """Computes the output of a vertex. A vertex whose input failed gets no output, so a defect of an operator fails
@@ -192,8 +192,8 @@ class _Running:
         return operator.under(self.settings.get(operator.query, ())) if isinstance(operator, Adjustable) else operator
 
     def _note_seen(self, operator: Any, inputs: list[Delta], step: Step) -> None:
-        if isinstance(operator, Shed) and (seen := operator.seen(inputs[0], len(step.delta))) is not None:
-            self.seen[operator.query] = seen
+        if isinstance(operator, Shed) and (statistics := operator.statistics(inputs[0], len(step.delta))) is not None:
+            self.shed_input[operator.query] = statistics
 
     def _is_sent(self, vertex: int) -> bool:
         """Whether a vertex has output to send: in the source stage, if it depends on the source that is read."""

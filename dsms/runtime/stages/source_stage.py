@@ -28,7 +28,7 @@ from dsms.runtime.stages.wire import (
     Outbox,
     PartitionMoved,
     RefusedRecord,
-    ShedSeen,
+    ShedInput,
     SlicePosition,
     SourceFailed,
     SourceWaits,
@@ -180,8 +180,8 @@ class _Slice:
         settings = {query: settings_of(at, found) for query, found in slice_.settings.items()}
         step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, settings)
         step = without_incomplete_deletions(lane, leaf, step, read.admitted.absent)
-        for query, seen in step.seen.items():
-            send(ShedSeen(query, at, seen))
+        for query, statistics in step.shed_input.items():
+            send(ShedInput(query, at, statistics))
         send(VerticesWorked({lane.flow.leaf(leaf): read.work, **step.work}))
         for vertex, reason in step.failures.items():
             send(VertexFailed(vertex, reason))

@@ -215,7 +215,7 @@ def test_error_depends_on_the_rows_that_may_be_shed() -> None:
     """Ten rows with value 100 and 90 rows with value 1; only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
-    seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
+    seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").statistics(Delta(placed), 55)
     assert seen is not None and (seen.rows, seen.kept, seen.part) == (100, 55, 0.9)
     (spread,) = seen.groups.values()
     mean = (10 * 100 + 90) / 100
