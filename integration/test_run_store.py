@@ -70,7 +70,7 @@ def test_a_damaged_store_gives_no_wrong_value(
     opened = store(redis_url, cluster, tmp_path)
     assert all(opened.read(name).equals(frame) for name, frame in frames.items())
     assert {Path(place).stem.replace("_", "/") for place in opened.damage()} == changed
-    assert opened.damage() == {} and opened.present(NAMES)
+    assert opened.damage() == {} and opened.all_exist(NAMES)
     assert all(store(redis_url, cluster, tmp_path).check(name) for name in NAMES)
 
 

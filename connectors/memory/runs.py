@@ -84,7 +84,7 @@ class MemoryRuns:
         with self._lock:
             return set(names) - self._runs.shared.keys() - self._host.keys()
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in shared memory or on this host."""
         return not self.missing(names)
 

@@ -198,7 +198,7 @@ class RedisRuns:
         places = zip(listed, stored, strict=True)
         return {name for name, there in places if not there and self._cache.read(name) is None}
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in Redis or on this host."""
         return not self.missing(names)
 

@@ -53,7 +53,7 @@ class RunStore(Protocol):
         """The runs that are neither in shared memory nor on this host."""
         ...
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in shared memory or on this host."""
         ...
 

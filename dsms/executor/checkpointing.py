@@ -107,7 +107,7 @@ class Checkpoints:
         return self._settings.period_s
 
     def _make(self) -> Checkpoint | None:
-        with self._committer.held() as committed:
+        with self._committer.retaining_runs() as committed:
             if committed is None:
                 return None
             maker = CheckpointMaker(

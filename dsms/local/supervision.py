@@ -72,7 +72,7 @@ def backoff_s(failures: int) -> float:
 @dataclass(slots=True)
 class Supervision:
     """The services of one data directory. `changed` is called whenever their state changes. `on_pause` is called with
-    the reason when the services stop for lack of disk space, and with None when they run again. """
+    the reason when the services stop for lack of disk space, and with None when they run again."""
 
     settings: LocalSettings
     environ: Mapping[str, str]

@@ -62,7 +62,7 @@ def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: floa
 
     If a query has fallen behind for `up_s`, the number doubles, because each increase costs the start time of an
     executor. If the last change was a decrease by one, it is undone instead. If all queries have been caught up for
-    `down_s`, the number decreases by one, unless queries fell behind with the smaller number at nearly the present
+    `down_s`, the number decreases by one, unless queries fell behind with the smaller number at nearly the current
     rate. An increase never goes beyond the number of fragments, and the number does not grow while executors start or
     end.
 

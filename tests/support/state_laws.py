@@ -125,7 +125,7 @@ def a_run_is_read_under_its_name_on_every_host(state: StateUnderTest) -> None:
         runs = state.runs(host)
         assert runs.read("1/a").equals(SMALL) and runs.read("1/c").equals(LARGE)
         assert (runs.read("1/b").height, runs.read("1/b").schema) == (0, SMALL.schema)
-        assert runs.missing(["1/a", "1/b", "2/a"]) == {"2/a"} and runs.present(["1/a", "1/c"])
+        assert runs.missing(["1/a", "1/b", "2/a"]) == {"2/a"} and runs.all_exist(["1/a", "1/c"])
     assert state.runs(fragment="1").missing(["1/a"]) == {"1/a"}
 
 
@@ -144,7 +144,7 @@ def runs_beyond_the_limit_are_only_on_the_host_that_wrote_them(state: StateUnder
     runs = state.runs(limit=size_of(state, LARGE) // 2)
     for _ in range(2):  # a task may be retried: a run counts once
         runs.write({"1/large": LARGE, "1/small": SMALL})
-    assert runs.present(["1/large", "1/small"]) and runs.read("1/large").equals(LARGE)
+    assert runs.all_exist(["1/large", "1/small"]) and runs.read("1/large").equals(LARGE)
     assert state.runs("elsewhere").missing(["1/large", "1/small"]) == {"1/large"}
 
 
@@ -186,7 +186,7 @@ def a_sweep_keeps_only_what_a_manifest_names(state: StateUnderTest) -> None:
     assert runs.sweep({"1/a", "1/kept-on-disk"}) == 2
     names = ["1/a", "1/b", "2/c", "1/disk", "1/kept-on-disk"]
     assert runs.missing(names) == {"1/b", "2/c", "1/disk"}
-    assert state.runs(fragment="1").present(["1/b"])
+    assert state.runs(fragment="1").all_exist(["1/b"])
     assert runs.sweep({"1/a"}) == 0
 
 
@@ -196,7 +196,7 @@ def a_restored_run_is_here_and_in_shared_memory_if_it_may_be(state: StateUnderTe
     for name, limit, shared in (("1/a", None, True), ("1/b", size // 2, False)):
         state.runs(limit=limit).restore(name, size, pieces)
         assert state.runs().check(name) and state.runs().read(name).equals(LARGE)
-        assert state.runs("elsewhere").present([name]) == shared
+        assert state.runs("elsewhere").all_exist([name]) == shared
         state.runs().delete([name])
 
 

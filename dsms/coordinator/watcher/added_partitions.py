@@ -103,8 +103,8 @@ class AddedPartitions:
         later turn tries again."""
 
         def decide(catalog: Catalog) -> tuple[Catalog, None]:
-            present = catalog.get(source.name)
-            return (change(catalog, present) if present == source and isinstance(present, Source) else catalog), None
+            current = catalog.get(source.name)
+            return (change(catalog, current) if current == source and isinstance(current, Source) else catalog), None
 
         self._store.try_change(decide)
 

@@ -14,7 +14,7 @@ from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
 from dsms.planner.optimizer.rules.join_order import join_order
 
-#: Bounds that no plan should reach. When one is reached, rewriting stops, and the present plan, which is equal too, is
+#: Bounds that no plan should reach. When one is reached, rewriting stops, and the current plan, which is equal too, is
 #: used.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)

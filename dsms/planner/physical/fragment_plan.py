@@ -304,8 +304,8 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
-    present = _partitions(catalog)
-    return all(present.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
+    current = _partitions(catalog)
+    return all(current.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
 
 
 @memoized_by_identity(4)

@@ -148,7 +148,7 @@ class Committer:
         if manifest is None:
             return "the manifest is damaged, or another version of dsms or another program wrote it in another format"
         misfit = manifest.misfit(targets)
-        return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of the state")
+        return misfit or (None if self._runs.all_exist(manifest.names()) else "Redis has lost a part of the state")
 
     def close(self) -> None:
         """Closes the transactional producer."""
@@ -189,8 +189,8 @@ class Committer:
         return after
 
     @contextmanager
-    def held(self) -> Iterator[Committed | None]:
-        """The last committed epoch; None if there is none yet. Its runs are not deleted while it is held."""
+    def retaining_runs(self) -> Iterator[Committed | None]:
+        """The last committed epoch; None if there is none yet. Its runs are not deleted before the context ends."""
         try:
             yield self._held.hold()
         finally:

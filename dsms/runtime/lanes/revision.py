@@ -45,8 +45,8 @@ def revised(
 ) -> Revision:
     """The revision of a plan that continues from a manifest. Failed, paused and unshared queries get lanes of their
     own. `before` is the last revision; its compiled lanes are reused."""
-    present = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
-    kept = [with_joined(progress, _sources(progress, plan)) for progress in present]
+    current = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
+    kept = [with_joined(progress, _sources(progress, plan)) for progress in current]
     groups = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))

@@ -101,8 +101,8 @@ class _Query:
     def size(self, before: Size) -> Size:
         """The next size of the query's windows, given the previous one."""
         assert self.output.sink is not None and self.output.sink.memory is not None
-        bound, present = float(self.output.sink.memory), self._estimated(before.fraction)
-        size, expected = self._compared(before, self._bytes(present)), cache(partial(self._expected, present))
+        bound, current = float(self.output.sink.memory), self._estimated(before.fraction)
+        size, expected = self._compared(before, self._bytes(current)), cache(partial(self._expected, current))
         if size.expected == 0:
             return size
         chosen = fraction(lambda part: size.excess * expected(part), bound, size.fraction)
@@ -120,15 +120,15 @@ class _Query:
         measured = sum(self._measured(at).state_bytes for at in self._own)
         return replace(before, excess=min(max(measured / expected, _LEAST_EXCESS), _MOST_EXCESS))
 
-    def _expected(self, present: _Vertices, part: float) -> float:
+    def _expected(self, current: _Vertices, part: float) -> float:
         """The bytes of state that are expected for a fraction of the ranges once all windows are full, if the same
-        fraction of each join's pairs passes as at present; 0 while nothing is known about a source."""
-        return self._bytes(self._estimated(part, present))
+        fraction of each join's pairs passes as now; 0 while nothing is known about a source."""
+        return self._bytes(self._estimated(part, current))
 
-    def _estimated(self, part: float, present: _Vertices | None = None) -> _Vertices:
-        """The expected state of each vertex at present, or, if that is given as `present`, once all windows are
+    def _estimated(self, part: float, current: _Vertices | None = None) -> _Vertices:
+        """The expected state of each vertex now, or, if `current` gives that, once all windows are
         full."""
-        return estimated_of(self.lane.flow, self._below, dict(self._known(part, present)))
+        return estimated_of(self.lane.flow, self._below, dict(self._known(part, current)))
 
     def _bytes(self, vertices: _Vertices) -> float:
         own = ((at, vertices[at]) for at in self._own)
@@ -142,13 +142,13 @@ class _Query:
             return bytes_of_state(self.lane.flow, at, 1)
         return measured.state_bytes / measured.state_rows
 
-    def _known(self, part: float, present: _Vertices | None) -> Iterator[tuple[str, VertexMeasurements]]:
+    def _known(self, part: float, current: _Vertices | None) -> Iterator[tuple[str, VertexMeasurements]]:
         for at in self._below:
             measured, gap = self._measured(at), self._gap(at)
             known = VertexMeasurements(measured.selectivity, measured.state_rows, gap, measured.rows_out, part)
-            if present is not None:
+            if current is not None:
                 full = int(self._longest / gap) if gap else 0
-                known = known._replace(rows=max(known.rows, full), passing=_passing(present[at], known))
+                known = known._replace(rows=max(known.rows, full), passing=_passing(current[at], known))
             yield self.lane.flow.keys[at], known
 
     def _gap(self, at: int) -> float | None:
