@@ -84,7 +84,7 @@ class StoryLog:
             return
         earlier = _read(store.story(self._fragment, self._executor))
         with self._changing:
-            self._story = earlier.before(self._story)
+            self._story = earlier.followed_by(self._story)
         self._continued = True
 
 

@@ -27,7 +27,7 @@ from dsms.coordinator.service.coordinator import make_internal_topics
 from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, misfit
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, why_unusable
 from dsms.runtime.checkpoints.logs import catalog_log, topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import Progress, Published, WrittenDeadLetters, dead_key, result_key
@@ -121,7 +121,7 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
             checkpoint.published, {(owner, part): WrittenDeadLetters(at) for owner, part, at in checkpoint.dead}
         )
         needs = Needs(checkpoint.published, checkpoint.topics)
-        if reason := misfit(checkpoint, logs, published, state.targets, needs):
+        if reason := why_unusable(checkpoint, logs, published, state.targets, needs):
             raise UserError(
                 f'checkpoint "{old.id}" of fragment {old.fragment} does not fit: {reason}',
                 hint="copies of topics must have kept all offsets; name them with --topic OLD=NEW",

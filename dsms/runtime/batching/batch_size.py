@@ -30,8 +30,8 @@ class BatchSize:
     200
     >>> BatchSize(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
     50
-    >>> pace = BatchSize(100, 10, 1000, 1.0, 3.0)
-    >>> pace.behind_records, pace.after(records=100, seconds=1.0).behind_records
+    >>> size = BatchSize(100, 10, 1000, 1.0, 3.0)
+    >>> size.behind_records, size.after(records=100, seconds=1.0).behind_records
     (100, 300)
     """
 

@@ -22,7 +22,7 @@ from dsms.runtime.checkpoints.checkpoint import (
     Topic,
     behind,
     checkpoint_id,
-    misfit,
+    why_unusable,
 )
 from dsms.runtime.checkpoints.logs import read_catalog_log, topic_facts
 from dsms.runtime.checkpoints.retention import Retention
@@ -85,9 +85,9 @@ class CheckpointMaker:
 
     def _copies(self, subject: Subject, found: Found) -> dict[str, Copy]:
         """The copies of all runs of an epoch; makes those that do not exist yet."""
-        there = self._store.copied(found.checkpoints)
+        existing = self._store.copied(found.checkpoints)
         names = sorted(subject.committed.manifest.names())
-        return {name: there.get(name) or self._copy(name) for name in names}
+        return {name: existing.get(name) or self._copy(name) for name in names}
 
     def _copy(self, name: str) -> Copy:
         try:
@@ -128,7 +128,7 @@ def _ahead(subject: Subject, found: Found, logs: Logs) -> str | None:
     needs = Needs(subject.queries, subject.topics.keys())
     for checkpoint in found.checkpoints:
         state = checkpoint.state
-        fits = state is not None and misfit(checkpoint, logs, published, manifest.targets, needs) is None
+        fits = state is not None and why_unusable(checkpoint, logs, published, manifest.targets, needs) is None
         if state is not None and fits and behind(manifest, state, subject.queries):
             return checkpoint.id
     return None

@@ -10,7 +10,7 @@ import structlog
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.state.runs import RunStore
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, misfit
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, why_unusable
 from dsms.runtime.checkpoints.logs import topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import Published
@@ -42,7 +42,7 @@ class Recovery:
         logs = topic_facts(self._kafka, topics) if found.checkpoints else None
         for checkpoint in best_first(found.checkpoints, needs.queries):
             assert logs is not None
-            unfit = misfit(checkpoint, logs, published, targets, needs) or self._restored(
+            unfit = why_unusable(checkpoint, logs, published, targets, needs) or self._restored(
                 checkpoint.runs, checkpoint.id
             )
             if unfit is None:

@@ -175,8 +175,8 @@ def assemble(
     messages, published, lost = Messages.of(envelopes), with_replaced_queries(published, revision.plan), lost or {}
     failures = _failures(revision, messages) | dict(_without_source(revision, lost))
     failures |= late_replacements(published, revision.plan)
-    letters = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
-    dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
+    refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
+    dead, upto = dead_letters(refused, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
     written: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
@@ -298,20 +298,20 @@ def _members(lane: Lane) -> set[str]:
 
 def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
     frontiers = {stage: after.frontiers(lane.sources, stage) for stage in lane.flow.by_stage}
-    for ending in lane.endings:
-        vertex = lane.flow.vertices[ending.vertex]
+    for group in lane.encoding_groups:
+        vertex = lane.flow.vertices[group.vertex]
         reached = frontier(vertex.leaves, frontiers[vertex.stage])
-        yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
+        yield from (Result(lane.outputs[number], reached) for number in group.numbers)
 
 
 def _written(
     lane: Lane, lane_messages: LaneMessages, published: Published, failed: Collection[str]
 ) -> Iterator[UnpublishedChanges]:
-    by_ending: dict[int, list[ResultChanges]] = defaultdict(list)
+    by_group: dict[int, list[ResultChanges]] = defaultdict(list)
     for message in lane_messages.of(ResultChanges):
-        by_ending[message.ending].append(message)
-    for number, parts in sorted(by_ending.items()):
-        listed = (lane.outputs[output] for output in lane.endings[number].numbers)
+        by_group[message.group].append(message)
+    for number, parts in sorted(by_group.items()):
+        listed = (lane.outputs[output] for output in lane.encoding_groups[number].numbers)
         outputs = {output.member: output for output in listed if output.id not in failed}
         if outputs:
             # one chunk: gathering records from it piece by piece is faster than from many chunks
@@ -336,15 +336,15 @@ def _unpublished(
 def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
     """The changes at or above the frontier of their own result partition, if former owners have published the
     partitions up to different frontiers."""
-    floors = published.floors.get(output.id)
-    if floors is None or output.sink is None or not changes.height:
+    partition_frontiers = published.partition_frontiers.get(output.id)
+    if partition_frontiers is None or output.sink is None or not changes.height:
         return changes
     partitions = output.sink.partitions
     keyed = KEY in changes.columns
     places = (
         key_partitions(changes[KEY], partitions) if keyed else changes.select(partition_of() % partitions).to_series()
     )
-    bounds = np.array([floors.get(partition, BEGINNING) for partition in range(partitions)], np.int64)
+    bounds = np.array([partition_frontiers.get(partition, BEGINNING) for partition in range(partitions)], np.int64)
     return changes.filter(pl.Series(changes[FROM].to_numpy() >= bounds[np.asarray(places)]))
 
 

@@ -38,14 +38,16 @@ class Published:
     dead: WrittenByOwner
     #: The frontier of each partition, by query, for results whose partitions have different frontiers. Several
     #: fragments wrote such a result before other fragments took it over.
-    floors: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    partition_frontiers: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def furthest(self, query: str) -> int:
         """The greatest instant below which any part of a query has published, into a partition of its result or of a
         link."""
         parts = [at for id, at in self.frontiers.items() if query_of(id) == query]
-        floors = [at for id, each in self.floors.items() if query_of(id) == query for at in each.values()]
-        return max([*parts, *floors], default=_LOWEST)
+        partition_frontiers = [
+            at for id, each in self.partition_frontiers.items() if query_of(id) == query for at in each.values()
+        ]
+        return max([*parts, *partition_frontiers], default=_LOWEST)
 
     def upto(self, query: str) -> int:
         """The frontier below which a query's results are published."""
@@ -53,8 +55,8 @@ class Published:
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The progress record of a result partition: every result of `query` below `frontier` is in the partition. `apart`
-    says that the partitions of its writer have different frontiers, so the record is valid for its own partition only.
+    """The progress record of a result partition: every result of `query` below `frontier` is in the partition. If
+    `apart`, the partitions of its writer have different frontiers, and the record is valid for its own partition only.
     """
 
     query: str
@@ -108,18 +110,18 @@ FoundInstants = Mapping[bytes, int]
 def published_in_partitions(
     last: Entries, results: Mapping[str, ResultPartitions], instants: FoundInstants | None = None
 ) -> Published:
-    """What is published, as queries need it that publish into the result partitions `results`, given by query id."""
+    """What is published, for queries that publish into the result partitions `results`, given by query id."""
     published = _published_in(last)
-    frontiers, floors = dict(published.frontiers), {}
+    frontiers, partition_frontiers = dict(published.frontiers), {}
     for query, places in results.items():
         keys = {part: result_key(places.topic, part) for part in places.partitions}
         upto = {part: at for part, key in keys.items() if (at := _upto(query, key, last, instants or {})) is not None}
         if _equally_far(query, keys.values(), last):
             frontiers[query] = max(upto.values())
         elif upto:
-            floors[query] = {part: upto.get(part, _LOWEST) for part in keys}
-            frontiers[query] = min(floors[query].values())
-    return with_whole_queries(replace(published, frontiers=frontiers, floors=floors), results)
+            partition_frontiers[query] = {part: upto.get(part, _LOWEST) for part in keys}
+            frontiers[query] = min(partition_frontiers[query].values())
+    return with_whole_queries(replace(published, frontiers=frontiers, partition_frontiers=partition_frontiers), results)
 
 
 def _upto(query: str, key: bytes, last: Entries, instants: FoundInstants) -> int | None:
@@ -216,9 +218,9 @@ def _records_to_repair(
 def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> Progress:
     """The progress record of a result partition after an epoch that publishes a query's results below a frontier. A
     partition that was published further before keeps its greater frontier."""
-    floors = published.floors.get(query, {})
-    apart = any(floor > frontier for floor in floors.values())
-    return Progress(query, max(frontier, floors.get(partition, frontier)), epoch, apart)
+    partition_frontiers = published.partition_frontiers.get(query, {})
+    apart = any(floor > frontier for floor in partition_frontiers.values())
+    return Progress(query, max(frontier, partition_frontiers.get(partition, frontier)), epoch, apart)
 
 
 def read_published(
@@ -234,5 +236,5 @@ def result_key(topic: str, partition: int) -> bytes:
 
 
 def dead_key(owner: str, partition: int) -> bytes:
-    """The key of the record that marks an owner's dead letters."""
+    """The key of the record about an owner's written dead letters."""
     return f"dead/{owner}/{partition}".encode()

@@ -122,7 +122,7 @@ def _headers(changes: pl.DataFrame, writer: bytes | None) -> dict[str, pl.Series
 def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:
     """The dead letters as records, source by source: the original value, with its origin in headers. `sources` are
     given by name."""
-    for source in dict.fromkeys(letter.source for letter in dead):
+    for source in dict.fromkeys(record.source for record in dead):
         letters = [letter for letter in dead if letter.source == source]
         keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
@@ -153,8 +153,8 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
     for query, result in epoch.results.items():
         if result.output.places and result.frontier > published.upto(query):
             for topic, partition in result.output.places:
-                says = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
-                entries[result_key(topic, partition)] = msgspec.json.encode(says)
+                progress = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
+                entries[result_key(topic, partition)] = msgspec.json.encode(progress)
     for (owner, partition), upto in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != upto:
             entries[dead_key(owner, partition)] = msgspec.json.encode((upto.offset, upto.count))

@@ -15,7 +15,7 @@ from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
-from dsms.runtime.batching.schedule import Decision, Schedule
+from dsms.runtime.batching.schedule import BatchDecision, Schedule
 from dsms.runtime.epoch.cut_logs import CutLogs, stopped
 from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.epoch.progress_log import Published
@@ -48,7 +48,7 @@ class FragmentState:
     #: Last the newest revision; before it, those with which the running batch may have been planned.
     revisions: tuple[Revision, ...] = ()
     #: What the next batch reads and works on.
-    decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
+    decision: BatchDecision = field(default_factory=lambda: BatchDecision({}, frozenset(), 0))
     failures: Mapping[str, str] = field(default_factory=dict)
     #: The queries on trial, which run alone; None if there is no trial, so that all run.
     trial: frozenset[str] | None = None
@@ -227,14 +227,14 @@ def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[
 @advance.register
 def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
     epoch, revision, seconds = event.epoch, event.revision, event.ended - event.started
-    measured = replace(
+    after_batch = replace(
         state,
         batch_size=state.batch_size.within(state.tunable).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
         window_sizes=state.window_sizes.after(revision, state.metrics, event.ended, event.logged),
     )
-    after, reports = _revised(measured, (), event.ended)
+    after, reports = _revised(after_batch, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, metrics=after.metrics.after(event.ended, epoch.measured.work).kept(keys))
     # the lanes of `revision` may be reading ahead

@@ -33,7 +33,7 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
         epoch=manifest.epoch,
         batch_records=state.batch_records,
         lanes={
-            output.id: _with_next(_lane_status(output, lane, at, state), following.get(output.id), ready, state)
+            output.id: _with_next(_query_status(output, lane, at, state), following.get(output.id), ready, state)
             for output, lane, at in queries
             if revision.plan.queries[output.id].next_of is None
         },
@@ -64,7 +64,7 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
     return dict(counts)
 
 
-def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> QueryStatus:
+def _query_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> QueryStatus:
     frontier = max(query_frontier(output, lane, at), _since(output))
     read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
     offsets = {

@@ -40,8 +40,8 @@ EntryKind = Literal[
     "queries replaced",
     "queries paused",
     "queries resumed",
-    "batches smaller",  # the bounds of its batches or of its state have changed; batches are smaller, or not
-    "bounds changed",
+    "batches smaller",  # its tunable settings have changed, and batches are smaller
+    "bounds changed",  # its tunable settings have changed otherwise
     "batch begun",
     "epoch computed",
     "epoch committed",
@@ -106,7 +106,7 @@ class Story(msgspec.Struct, frozen=True):
             _shorten(entries)
         return Story(tuple(entries))
 
-    def before(self, later: Self) -> Story:
+    def followed_by(self, later: Self) -> Story:
         """This story, continued by a later one."""
         return Story((*self.entries, *later.entries)).after()
 

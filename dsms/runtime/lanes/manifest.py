@@ -117,12 +117,12 @@ class Manifest(msgspec.Struct, frozen=True):
         """The names of all runs of all lanes."""
         return {name for lane in self.lanes.values() for name in lane.names()}
 
-    def misfit(self, targets: int) -> str | None:
+    def why_unusable(self, targets: int) -> str | None:
         """Why the state is not usable with this number of targets, so that it is rebuilt from the logs; None if it is.
 
-        >>> Manifest(targets=2).misfit(2), Manifest(targets=2).misfit(3)
+        >>> Manifest(targets=2).why_unusable(2), Manifest(targets=2).why_unusable(3)
         (None, 'it was stored for 2 targets, not 3')
-        >>> Manifest(targets=2, format=1).misfit(2)
+        >>> Manifest(targets=2, format=1).why_unusable(2)
         'it was stored in format 1, not 6'
         """
         if self.format != FORMAT:

@@ -15,22 +15,23 @@ Members = dict[str, tuple[bool, ...]]
 
 @dataclass(frozen=True)
 class MergeRules:
-    """Which queries have lanes of their own: failed and paused ones (`still`), and those that share no state with
-    others (`unshared`), each with the id of the query whose plan it is; for a next plan this is the id of its query."""
+    """Which queries may not share a lane with others."""
 
-    still: frozenset[str]
+    #: The failed and paused queries.
+    not_running: frozenset[str]
+    #: The queries that share no state with others. Each is mapped to its own id; a next plan, to the id of its query.
     unshared: Mapping[str, str]
 
     @staticmethod
     def of(plan: FragmentPlan, failed: Collection[str]) -> MergeRules:
         """The queries of a plan that run in lanes of their own; `failed` are the failed queries."""
-        still = {query for query, planned in plan.queries.items() if planned.stopped}
+        paused = {query for query, planned in plan.queries.items() if planned.stopped}
         unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
-        return MergeRules(frozenset({*failed, *still}), unshared)
+        return MergeRules(frozenset({*failed, *paused}), unshared)
 
     def may_merge(self, queries: Sequence[str]) -> bool:
         """Whether queries may run together. A query that shares nothing may still run with its own next plan."""
-        if not self.still.isdisjoint(queries):
+        if not self.not_running.isdisjoint(queries):
             return False
         return self.unshared.keys().isdisjoint(queries) or len({self.unshared.get(query) for query in queries}) == 1
 

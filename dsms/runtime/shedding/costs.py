@@ -55,8 +55,8 @@ class Line:
 
 @dataclass(frozen=True)
 class WorkAboveShed:
-    """The work above a query's Shed, the operator that leaves out input: `busy` is the line of busy seconds over the
-    rows that the Shed let through, `rows` are the rows that reached the Shed."""
+    """The work above a query's Shed, the operator that leaves out input: `busy` gives the busy seconds from
+    the number of rows that the Shed let through; `rows` is the number of rows that reached the Shed."""
 
     busy: Line = field(default_factory=Line)
     rows: float = 0.0
@@ -72,8 +72,9 @@ ShedWork = tuple[float, int, int]
 
 @dataclass(frozen=True)
 class Costs:
-    """The lines of epochs: `seconds` is the duration over the busy seconds of all vertices on all targets; `below` is
-    the busy seconds below the Sheds over the records; `above` is the work above the Sheds, by query.
+    """The costs of epochs, as linear functions. `seconds` gives the duration from the busy seconds of all vertices on
+    all targets; `below` gives the busy seconds below the Sheds from the number of records; `above` is the work above
+    the Sheds, by query.
 
     The time that an operator such as a group-by takes even for few rows is the fixed part of its line. If it were part
     of the cost per row, this cost would seem to grow when rows are shed.

@@ -126,8 +126,7 @@ class _Query:
         return self._bytes(self._estimated(part, current))
 
     def _estimated(self, part: float, current: _Vertices | None = None) -> _Vertices:
-        """The expected state of each vertex now, or, if `current` gives that, once all windows are
-        full."""
+        """The expected state of each vertex now, or, if `current` gives that, once all windows are full."""
         return estimated_of(self.lane.flow, self._below, dict(self._known(part, current)))
 
     def _bytes(self, vertices: _Vertices) -> float:

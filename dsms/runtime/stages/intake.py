@@ -241,10 +241,10 @@ class Intake:
             dead += [_empty(arrivals, int(at)) for at, body in zip(removed, bodies, strict=True) if body is None]
             removed = removed[[body is not None for body in bodies]]
             bodies = [body for body in bodies if body is not None]
-            present = [arrivals.values[int(index)] for index in upserts]
+            upsert_values = [arrivals.values[int(index)] for index in upserts]
             rows = pl.concat(
                 [
-                    self._decoded(arrivals, upserts, self.decode, present, 1, dead),
+                    self._decoded(arrivals, upserts, self.decode, upsert_values, 1, dead),
                     self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
                 ]
             ).sort(ORDER)

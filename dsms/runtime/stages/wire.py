@@ -184,9 +184,9 @@ class StageServed(Message, frozen=True, array_like=True, tag=True):
 
 
 class ResultChanges(Message, frozen=True, array_like=True, tag=True):
-    """Target stage → driver: the encoded changes of an ending of the lane, ready to be published."""
+    """Target stage → driver: the encoded changes of an encoding group of the lane, ready to be published."""
 
-    ending: int
+    group: int
     frame: Frame
 
 

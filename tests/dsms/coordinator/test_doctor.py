@@ -230,8 +230,8 @@ def test_a_copy_of_another_version_is_written_anew() -> None:
 
 def test_manifest_without_the_runs_of_every_target_is_a_misfit() -> None:
     lane = LaneManifest(("o3",), {}, [{}])
-    assert Manifest(lanes={"o3": lane}, targets=1).misfit(1) is None
-    assert Manifest(lanes={"o3": lane}, targets=2).misfit(2) is not None
+    assert Manifest(lanes={"o3": lane}, targets=1).why_unusable(1) is None
+    assert Manifest(lanes={"o3": lane}, targets=2).why_unusable(2) is not None
 
 
 def test_the_cut_over_waits_for_the_last_executor_that_names_nobody() -> None:

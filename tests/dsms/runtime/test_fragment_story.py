@@ -182,7 +182,7 @@ def test_a_story_without_epochs_forgets_its_oldest_entries() -> None:
 
 def test_a_story_continues_another_one_and_stays_short() -> None:
     earlier = Story().after(*(done(epoch) for epoch in range(1, MOST_ENTRIES + 1)))
-    story = earlier.before(Story().after(Entry("claimed", 1e6, lease=8)))
+    story = earlier.followed_by(Story().after(Entry("claimed", 1e6, lease=8)))
     assert len(story.entries) == MOST_ENTRIES and kinds(story)[-1] == "claimed"
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(story), type=Story) == story
     assert len(msgspec.msgpack.encode(story)) < 30_000

@@ -13,7 +13,7 @@ from dsms.measurements.work import Work
 from dsms.runtime.stages import wire
 from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
-from dsms.runtime.stages.frames import WORTHWHILE, Frame
+from dsms.runtime.stages.frames import MIN_FILE_BYTES, Frame
 from dsms.runtime.stages.wire import (
     ArrowOutbox,
     DeadLetters,
@@ -98,7 +98,7 @@ def test_an_empty_outbox_is_an_empty_batch() -> None:
 
 
 def test_large_frames_go_through_files(tmp_path: Path) -> None:
-    large = pl.DataFrame({"a": range(WORTHWHILE)})
+    large = pl.DataFrame({"a": range(MIN_FILE_BYTES)})
     outbox = ArrowOutbox(1, tmp_path)
     outbox.send("o1", Elements(0, Frame(large)))
     outbox.send("o1", ResultChanges(0, outbox.frame(large.iter_slices(1000))))
