@@ -19,7 +19,7 @@ from connectors.redis.damage import DamageReports
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import StateMemory
-from connectors.state.run_memory import MemoryQuota, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
@@ -28,12 +28,12 @@ from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_fra
 CHUNK = 48 * 1024 * 1024
 #: The suffix of the name of a run that is being restored.
 _UNFINISHED = "/unfinished"
-#: The field of the check sum.
+#: The field of the checksum.
 CHECK = "crc32"
 
 
 def run_fields(blob: bytes) -> dict[str, bytes]:
-    """The fields of a run's hash in Redis: its pieces by number, and the check sum of the whole.
+    """The fields of a run's hash in Redis: its pieces by number, and the checksum of the whole.
 
     >>> run_fields(b"abc")
     {'0': b'abc', 'crc32': b'891568578'}
@@ -43,7 +43,7 @@ def run_fields(blob: bytes) -> dict[str, bytes]:
 
 
 def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
-    """The run in the fields of a hash in Redis. Raises Malformed if it is damaged. Older versions wrote no check sum:
+    """The run in the fields of a hash in Redis. Raises Malformed if it is damaged. Older versions wrote no checksum:
     Arrow validates their runs."""
     pieces = {name: piece for name, piece in fields.items() if name != CHECK.encode()}
     blob = b"".join(pieces[number] for number in (str(at).encode() for at in range(len(pieces))) if number in pieces)
@@ -53,7 +53,7 @@ def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
     if wanted is None:
         return untrusted_frame(blob)
     if wanted != str(crc32(blob)).encode():
-        raise Malformed("the check sum differs")
+        raise Malformed("the checksum differs")
     return frame_from_ipc(blob)
 
 
@@ -82,7 +82,7 @@ class RedisRuns:
                 pipeline.hset(self._memory.run(name), mapping=run_fields(blob))  # type: ignore[arg-type]
             pipeline.execute()
         for name, frame in runs.items():
-            self._cache.write(name, frame, lasting=name not in admitted)
+            self._cache.write(name, frame, durable=name not in admitted)
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from Redis. Raises ExternalError if it is lost; recovery rebuilds it."""
@@ -109,7 +109,7 @@ class RedisRuns:
             ) from error
 
     def check(self, name: str) -> int | None:
-        """Verifies the check sums of a run's file. A damaged file is replaced by the copy in Redis. Returns the size of
+        """Verifies the checksums of a run's file. A damaged file is replaced by the copy in Redis. Returns the size of
         the file in bytes, None if this host has none. Raises ExternalError if the file was damaged and there is no
         copy."""
         if self._cache.size(name) is None:
@@ -157,17 +157,17 @@ class RedisRuns:
             check = crc32(piece, check)
             yield piece
         if count and wanted is not None and wanted != str(check).encode():
-            self._redis_damaged(name, "the check sum differs")
-            raise ExternalError(f'run "{name}" is damaged in redis: the check sum differs')
+            self._redis_damaged(name, "the checksum differs")
+            raise ExternalError(f'run "{name}" is damaged in redis: the checksum differs')
 
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. The run exists
         once `pieces` has ended without an error; `sweep` removes the remains of a crash. This host gets the run's file
         at once, since it is about to read all runs."""
         admitted = bool(self._memory.admit({name: size}, self._limit))
-        with self._cache.writing_stream(name, lasting=not admitted) as file:
+        with self._cache.writing_stream(name, durable=not admitted) as file:
             if admitted:
-                self._send(name, _written(pieces, file))
+                self._send(name, _copied_to(pieces, file))
             else:
                 file.writelines(pieces)
 
@@ -196,17 +196,17 @@ class RedisRuns:
                 pipeline.exists(self._memory.run(name))
             stored = pipeline.execute()
         places = zip(listed, stored, strict=True)
-        return {name for name, there in places if not there and self._cache.read(name) is None}
+        return {name for name, exists in places if not exists and self._cache.read(name) is None}
 
     def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in Redis or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[MemoryQuota] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from Redis, once they are flushed to disk. Returns the locations of
         all named runs."""
         resident = {name: size for name, size in self._memory.resident().items() if name in names}
-        gone = leaving(resident, limit, parts)
+        gone = runs_to_spill(resident, limit, quotas)
         for name in gone:
             self.read(name)
             self._cache.flush(name)
@@ -235,7 +235,7 @@ class RedisRuns:
         return len(orphans)
 
 
-def _written(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
+def _copied_to(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
     """The pieces; each is written to the file before it is yielded."""
     for piece in pieces:
         file.write(piece)
@@ -244,14 +244,14 @@ def _written(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
 
 def _in_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in pieces of `CHUNK` bytes, the last one shorter."""
-    held = bytearray()
+    buffer = bytearray()
     for piece in pieces:
-        held += piece
-        while len(held) >= CHUNK:
-            yield bytes(held[:CHUNK])
-            del held[:CHUNK]
-    if held:
-        yield bytes(held)
+        buffer += piece
+        while len(buffer) >= CHUNK:
+            yield bytes(buffer[:CHUNK])
+            del buffer[:CHUNK]
+    if buffer:
+        yield bytes(buffer)
 
 
 def _escaped(prefix: str) -> str:

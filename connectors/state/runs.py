@@ -57,8 +57,8 @@ class RunStore(Protocol):
         """Whether every one of the runs is in shared memory or on this host."""
         ...
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[MemoryQuota] = ()) -> RunLocations:
-        """Removes the runs that `run_memory.leaving` names under these limits from shared memory, once they are on this
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
+        """Removes the runs that `runs_to_spill` names under these limits from shared memory, once they are on this
         host's disk. Returns the locations of all named runs."""
         ...
 

@@ -164,8 +164,8 @@ def main(  # noqa: PLR0913 one parameter an option
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     set_worker_limit(worker_memory_mb, master, os.environ)
-    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
-        session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
+    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as starting:
+        session = starting.submit(spark_session, master, settings.scratch, partitions, driver_host)
         # imported only here: this import takes as long as the start of the JVM, which runs in the other thread
         from dsms.executor.process import ExecutorProcess
         from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports

@@ -117,7 +117,7 @@ class Fragment:
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
         recovered = self._committer.recover(plan, restore)
-        self._story.add(*_claimed(lease, recovered, self._story.now))
+        self._story.add(*_claim_entries(lease, recovered, self._story.now))
         self.state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
@@ -273,8 +273,8 @@ class Fragment:
         started, planned = time.monotonic(), self._planner.planned
         assert planned is not None
         self._story.add(Entry("batch begun", self._story.now))
-        goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
-        if not (goes_on or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
+        reads_ahead = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
+        if not (reads_ahead or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
             self._read_ahead_unused = False
             self._compute(batch, planned.frames, self.state.revisions, started)
             return
@@ -282,7 +282,7 @@ class Fragment:
         self._epochs.wait()
         revision = self._revision_for(planned)
         self._read_ahead_unused = revision is None
-        self._plan_from(input_after(planned, sent) if goes_on and revision is not None else None)
+        self._plan_from(input_after(planned, sent) if reads_ahead and revision is not None else None)
         if revision is None:
             log.debug(
                 "a batch that was read ahead is discarded", planned=planned.revision, runs=self.state.revision.number
@@ -304,8 +304,8 @@ class Fragment:
         return replace(revision, number=planned.revision) if holds else None
 
     def _plan_from(self, ahead: PlannerInput | None) -> None:
-        """Has the next batch planned from `ahead`, while the epoch of this batch is computed, or from the state if it
-        is None."""
+        """Plans the next batch: from `ahead`, while the epoch of this batch is computed, or, if that is None, from the
+        state."""
         with self._state_lock:
             if ahead is not None and self._frames is not None:
                 log.debug("reads ahead", revision=ahead.revision)
@@ -362,8 +362,8 @@ class Fragment:
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
-        parts = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
-        published = self._committer.commit(epoch, _sources(revision), published, state.tunable.state_memory, parts)
+        quotas = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
+        published = self._committer.commit(epoch, _sources(revision), published, state.tunable.state_memory, quotas)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))
         seconds = time.monotonic() - started
@@ -373,7 +373,7 @@ class Fragment:
         return_freed_memory()
 
 
-def _claimed(lease: int, recovered: Recovered, at: float) -> tuple[Entry, ...]:
+def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[Entry, ...]:
     """The entries for a fragment that an executor has claimed under a lease."""
     claim = Entry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
     if not recovered.lost:

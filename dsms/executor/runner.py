@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from connectors.kafka.client.errors import TopicRecreated, TopicRefusedRecords
-from dsms.executor.escalation import Remedy, Series
+from dsms.executor.escalation import FailureSeries, Remedy
 from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
 from dsms.executor.story_log import StoryLog, StoryStore
@@ -60,7 +60,7 @@ class Runner:
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
         #: Failures of Spark since the last committed epoch, and what to restart because of them.
-        self._series = Series()
+        self._series = FailureSeries()
         self.remedy: Remedy = "fragment"
         #: When the last epoch was committed.
         self._committed = 0.0
@@ -136,15 +136,16 @@ class Runner:
         except DsmsError as error:
             if self._fragment is not None:
                 self._refused = {**self._refused, **refusals(error, self._fragment.state.plan)}
-            if isinstance(error, SparkFailed) and not self._is_of_a_query(error):
+            if isinstance(error, SparkFailed) and not self._caused_by_query(error):
                 self._series = self._series.after(str(error), time.monotonic())
                 self.remedy = self._series.remedy
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
 
-    def _is_of_a_query(self, error: SparkFailed) -> bool:
-        """Whether workers died of a query, which is then searched for, and not of something that fragments share."""
+    def _caused_by_query(self, error: SparkFailed) -> bool:
+        """Whether the workers died because of a query, and not of something that fragments share. If so, the query is
+        searched for."""
         if self._fragment is None or not isinstance(error, WorkerDied):
             return False
         names, before = self._fragment.names, self._deaths.failed
@@ -223,7 +224,7 @@ class Runner:
         self.status = FragmentStatus(state, str(error))
 
     def _set_status(self, status: FragmentStatus) -> None:
-        self._series, self._committed = Series(), time.monotonic()
+        self._series, self._committed = FailureSeries(), time.monotonic()
         self._deaths.committed()
         if self._fragment is not None:
             self.status = self._with_checkpoint(status)

@@ -104,7 +104,8 @@ class FragmentStatus(msgspec.Struct, frozen=True):
 
 
 class ExecutorStatus(msgspec.Struct, frozen=True):
-    """The status that an executor reports with every heartbeat: the states of its fragments, and their totals."""
+    """The status that an executor reports whenever it renews its lease: the states of its fragments, and their
+    totals."""
 
     state: str = IDLE
     plan_version: int = 0
@@ -123,11 +124,11 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     disk_bytes: int = 0
     #: The checkpoints of its fragments, if any are made.
     checkpoints: dict[str, CheckpointStatus] = {}
-    #: The alarms for invalid data that it has read; whether its records in internal topics, and its results, name it as
-    #: their writer.
+    #: The alarms for invalid data that it has read.
     alarms: tuple[Alarm, ...] = ()
-    marks: bool = False
-    marks_results: bool = False
+    #: Whether its records in internal topics name it as their writer, and whether its results name the cluster.
+    names_writer: bool = msgspec.field(default=False, name="marks")
+    names_result_writer: bool = msgspec.field(default=False, name="marks_results")
 
 
 def executor_status(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
@@ -227,7 +228,7 @@ def read_assignments(body: bytes | None) -> dict[str, Assignment]:
 
 
 def read_statuses(bodies: Mapping[str, bytes], alarms: Alarms) -> dict[str, ExecutorStatus]:
-    """The statuses in the heartbeats of executors, by name. An invalid one is left out and raises an alarm."""
+    """The statuses that executors have reported, by name. An invalid one is left out and raises an alarm."""
     statuses: dict[str, ExecutorStatus] = {}
     for name, body in bodies.items():
         place = f"executor:{name}"

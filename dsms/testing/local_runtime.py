@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from connectors.memory.runs import MemoryRuns, Runs
+from connectors.memory.runs import MemoryRuns, SharedRuns
 from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
@@ -67,7 +67,7 @@ class LocalRuntime:
         #: The reason why a query failed, by its id; it no longer runs.
         self.failed: dict[str, str] = {}
         self.metrics = FragmentMetrics(self.clock())
-        self._store, self._published = MemoryRuns(Runs(), Path()), Published({}, {})
+        self._store, self._published = MemoryRuns(SharedRuns(), Path()), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
         self._like: Revision | None = None

@@ -135,7 +135,7 @@ def test_any_fields_give_a_run_or_broken(fields: dict[bytes, bytes]) -> None:
 
 def test_a_run_whose_bytes_have_changed_is_broken() -> None:
     fields = {name.encode(): value for name, value in run_fields(b"abc").items()}
-    with pytest.raises(Malformed, match="the check sum differs"):
+    with pytest.raises(Malformed, match="the checksum differs"):
         frame_of_run(fields | {b"0": b"abd"})
     with pytest.raises(Malformed, match="pieces are missing"):
         frame_of_run({b"1": b"abc"})

@@ -33,12 +33,12 @@ LEASE_S = LEASE_MS / 1000
 @dataclass(frozen=True)
 class StateUnderTest:
     """A store with nothing in it. `open` opens it as another process does; `pass_time` lets seconds pass for documents
-    that expire; `spoil` damages the shared copy of a run, given its fragment and its name; `answers` is its part for
-    answers, which keeps at most so many. `directory` contains the caches of hosts."""
+    that expire; `damage_run` damages the shared copy of a run, given its fragment and its name; `answers` is its part
+    for answers, which keeps at most so many. `directory` contains the caches of hosts."""
 
     open: Callable[[], StateStore]
     pass_time: Callable[[float], None]
-    spoil: Callable[[str, str], None]
+    damage_run: Callable[[str, str], None]
     answers: Callable[[int], AnswerStore]
     directory: Path
 
@@ -215,7 +215,7 @@ def nothing_remains_of_a_run_whose_pieces_end_with_an_error(state: StateUnderTes
 
 def damage_is_reported_once_and_the_copy_removed(state: StateUnderTest) -> None:
     state.runs().write({"1/a": LARGE, "1/b": SMALL})
-    state.spoil("0", "1/a")
+    state.damage_run("0", "1/a")
     worker, driver = state.runs("elsewhere"), state.runs()
     with pytest.raises(ExternalError, match="damaged"):
         worker.read("1/a")
@@ -229,7 +229,7 @@ def damage_is_reported_once_and_the_copy_removed(state: StateUnderTest) -> None:
 def a_damaged_run_is_not_copied_into_a_checkpoint(state: StateUnderTest) -> None:
     runs = state.runs()
     runs.write({"1/a": LARGE})
-    state.spoil("0", "1/a")
+    state.damage_run("0", "1/a")
     with pytest.raises(ExternalError, match="damaged"):
         list(runs.pieces("1/a"))
     assert len(runs.damage()) == 1
@@ -262,11 +262,11 @@ def a_request_for_checkpoints_is_read_by_all(state: StateUnderTest) -> None:
 def a_sign_of_life_expires_unless_it_is_renewed(state: StateUnderTest) -> None:
     mine, other = state.open().cluster(), state.open().cluster()
     for executor in ("e1", "e2", "name: with *"):
-        mine.write_sign_of_life(executor, executor.encode())
+        mine.renew_lease(executor, executor.encode())
     assert other.executors() == {"e1": b"e1", "e2": b"e2", "name: with *": b"name: with *"}
     mine.end_lease("e2")
     state.pass_time(LEASE_S / 2)
-    mine.write_sign_of_life("e1", b"renewed")
+    mine.renew_lease("e1", b"renewed")
     assert other.executors() == {"e1": b"renewed", "name: with *": b"name: with *"}
     state.pass_time(LEASE_S / 2 + 0.5)
     assert other.executors() == {"e1": b"renewed"}
@@ -298,10 +298,10 @@ def stories_are_kept_by_fragment_and_executor(state: StateUnderTest) -> None:
 def an_inspection_finds_and_removes_documents(state: StateUnderTest) -> None:
     cluster, inspection = state.open().cluster(), state.open().inspection()
     cluster.set_catalog(b"c")
-    cluster.write_sign_of_life("e", b"alive")
+    cluster.renew_lease("e", b"alive")
     state.answers(10).begin("k", b"answer")
     found = {each.name: each for each in inspection.documents()}
-    assert {name: (each.body, each.lasts) for name, each in found.items()} == {
+    assert {name: (each.body, each.never_expires) for name, each in found.items()} == {
         "catalog": (b"c", True),
         "executor:e": (b"alive", False),
     }
@@ -320,7 +320,7 @@ def an_inspection_finds_manifests_and_runs(state: StateUnderTest) -> None:
     assert (found.body, found.problem) == (b"body", None)
     keys = inspection.runs("0")
     assert keys.keys() == {"1/a", "1/b"}
-    state.spoil("0", "1/b")
+    state.damage_run("0", "1/b")
     assert inspection.damage(keys["1/a"]) is None and inspection.damage(keys["1/b"])
     inspection.delete(keys["1/a"])
     inspection.delete(found.key)

@@ -54,7 +54,7 @@ class CatalogFollowers:
         """Whether all running executors follow a version in time."""
         return self._await_version(version, self.stop_s)
 
-    def await_halted(self, version: int, fragments: Collection[str] = ()) -> bool:
+    def await_version(self, version: int, fragments: Collection[str] = ()) -> bool:
         """Whether all executors, including starting ones, follow a version in time, and some of them run `fragments`.
         Executors that ran one of these before can no longer publish anything."""
         return self._await_version(version, self.halt_s, starting=True, fragments=fragments)

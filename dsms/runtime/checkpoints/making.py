@@ -26,7 +26,7 @@ from dsms.runtime.checkpoints.checkpoint import (
 )
 from dsms.runtime.checkpoints.logs import read_catalog_log, topic_facts
 from dsms.runtime.checkpoints.retention import Retention
-from dsms.runtime.checkpoints.store import CheckpointStore, Found
+from dsms.runtime.checkpoints.store import CheckpointStore, FoundCheckpoints
 from dsms.runtime.epoch.held_runs import Committed
 from operators.core.errors import ExternalError, Fenced
 
@@ -83,7 +83,7 @@ class CheckpointMaker:
         self._store.clean(self._retention.expired(kept, checkpoint.created))
         return checkpoint
 
-    def _copies(self, subject: Subject, found: Found) -> dict[str, Copy]:
+    def _copies(self, subject: Subject, found: FoundCheckpoints) -> dict[str, Copy]:
         """The copies of all runs of an epoch; makes those that do not exist yet."""
         existing = self._store.copied(found.checkpoints)
         names = sorted(subject.committed.manifest.names())
@@ -122,7 +122,7 @@ class CheckpointMaker:
         )
 
 
-def _ahead(subject: Subject, found: Found, logs: Logs) -> str | None:
+def _ahead(subject: Subject, found: FoundCheckpoints, logs: Logs) -> str | None:
     """The id of a usable checkpoint in which a query has read further than in the epoch; None if there is none."""
     manifest, published = subject.committed.manifest, subject.committed.published
     needs = Needs(subject.queries, subject.topics.keys())

@@ -22,7 +22,7 @@ _DOCUMENT = ".json"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCheckpoints:
     """The readable checkpoints, the newest first, and the reasons why others cannot be read, by name."""
 
     checkpoints: tuple[Checkpoint, ...]
@@ -36,7 +36,7 @@ class CheckpointStore:
         self._objects, self._cluster, self._fragment = objects, cluster, fragment
         self._folder = f"{cluster}/{fragment}"
 
-    def find(self) -> Found:
+    def find(self) -> FoundCheckpoints:
         """All checkpoints of the fragment."""
         found, damaged = list[Checkpoint](), dict[str, str]()
         for name in sorted(self._objects.names(f"{self._folder}/checkpoints"), reverse=True):
@@ -49,7 +49,7 @@ class CheckpointStore:
                 if name not in self._objects.names(f"{self._folder}/checkpoints"):
                     continue  # an executor has removed it meanwhile, after making newer ones
                 damaged[short] = str(error)
-        return Found(tuple(found), damaged)
+        return FoundCheckpoints(tuple(found), damaged)
 
     def copied(self, checkpoints: Iterable[Checkpoint]) -> dict[str, Copy]:
         """The copies of runs that these checkpoints name and that exist with the right size, by run."""

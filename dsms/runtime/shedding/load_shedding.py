@@ -15,7 +15,7 @@ from dsms.planner.physical.lane import Lane
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.shedding.costs import Costs, ShedWork
-from dsms.shedding.observed_input import Observed
+from dsms.shedding.observed_input import ObservedInput
 from dsms.shedding.rates import STEP, Demand, Load, SheddingDecision, decide
 from operators.streams.shed import Shed
 
@@ -47,7 +47,7 @@ class Shedding:
     unread: int = 0
     arrivals: float = 0.0
     costs: Costs = field(default_factory=Costs)
-    observed: Mapping[str, Observed] = field(default_factory=dict)
+    observed: Mapping[str, ObservedInput] = field(default_factory=dict)
     decision: SheddingDecision = field(default_factory=lambda: SheddingDecision({}))
     #: The most records of the next batch, so that a batch does not read a whole burst; None as long as none arrive.
     batch_records: int | None = None
@@ -79,7 +79,7 @@ class Shedding:
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
         for query, partition, statistics in epoch.measured.shed_input:
-            observed[query] = observed.get(query, Observed(at)).after(at, partition, statistics)
+            observed[query] = observed.get(query, ObservedInput(at)).after(at, partition, statistics)
         arrivals = max(arrived, arrived + (self.arrivals - arrived) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
         return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
 
@@ -123,7 +123,7 @@ class Shedding:
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
-        sink, observed = planned.sink, self.observed.get(query, Observed())
+        sink, observed = planned.sink, self.observed.get(query, ObservedInput())
         assert sink is not None and sink.max_error is not None and sink.deadline is not None
         spread, cost = observed.spread(window_length(planned.node)), self.costs.query(query) * observed.part
         return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
