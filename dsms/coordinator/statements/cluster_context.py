@@ -43,9 +43,9 @@ class ClusterContext:
         """Changes the catalog, and returns it."""
         return self.parts.change(lambda catalog: (decide(catalog), None)).after
 
-    def await_halted(self, version: int) -> bool:
+    def await_version(self, version: int) -> bool:
         """Whether all executors follow a version of the catalog in time."""
-        return self.parts.plans.await_halted(version)
+        return self.parts.plans.await_version(version)
 
     def positions(self, source: str, partition: int) -> list[int]:
         """The next offsets that queries read of a partition of a source, given by id."""

@@ -66,7 +66,7 @@ def _replaced(statement: st.Statement, halts: Halts, parts: ClusterParts, claim:
     while change.answer is None:
         leaving = claim.of(change.after) if halts(statement, change.after).moves else []
         fragments = {name for query in leaving for name in query.fragments}
-        if not parts.plans.await_halted(change.after.version, fragments):
+        if not parts.plans.await_version(change.after.version, fragments):
             raise ExternalError("the executors did not halt the query in time", hint="try again")
         change = parts.change(decide)
     return change.answer

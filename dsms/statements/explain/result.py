@@ -25,8 +25,8 @@ from operators.windows.ranged_window import RangedWindow
 
 _COLUMNS = ("source", "partition", "from offset", "before offset", "setting", "from instant", "to instant")
 _EXACT = (
-    "nothing in it is adjusted while it runs: at every instant its result is that of the whole query over a prefix of "
-    "the input"
+    "its rates and the sizes of its windows never change, so at every instant its result is exact for the input "
+    "up to that instant"
 )
 
 
