@@ -82,14 +82,15 @@ class SteepestChain:
     """Chain scheduling (Babcock et al., SIGMOD 2003) serves the steepest chain of the lower envelope first; among equal
     chains, the oldest input.
 
-    With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
-    whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
-    height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
+    The law holds for unit inputs, operators that each take one second for one input, and arrivals at whole seconds. At
+    a whole second, memory exceeds that of the best schedule by at most a constant. For each path and each of its
+    chains, the constant contains the greatest height of the progress chart above the chain. If no selectivity is above
+    1, these heights add up to at most 1 for each path.
 
-    With a bound on latency, urgent queues are served first, by age. A queue is urgent if it would finish too late if
-    queues were served by age from the end of this batch on; a queue is as old as its head. So the bound is kept
-    whenever serving by age keeps it, if each batch is one input at one operator. With longer batches, it is exceeded by
-    at most the budget of one batch for each queue.
+    With a bound on latency, urgent queues are served first, by age. The age of a queue is that of its head. A queue is
+    urgent if it would finish too late by serving all queues by age from the end of this batch on. If each batch is one
+    input at one operator, the bound is kept whenever serving by age keeps it. With longer batches, it is exceeded by at
+    most the budget of one batch for each queue.
 
     The first operator of `a` frees little, but it leads to the second one, which frees much:
 

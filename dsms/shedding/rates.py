@@ -98,8 +98,10 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> She
     True
     """
     full_cost = load.base + sum(demand.cost for demand in demands)
-    patience = 0.25 if shedding else 0.5
-    if not demands or all(load.lag(full_cost, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
+    lag_limit = 0.25 if shedding else 0.5
+    if not demands or all(
+        load.lag(full_cost, demand.deadline_s) <= lag_limit * demand.deadline_s for demand in demands
+    ):
         return SheddingDecision({demand.query: 1.0 for demand in demands})
     horizon = min(demand.deadline_s for demand in demands) / 2
     least = load.base + cost_per_record(demands, {demand.query: demand.least for demand in demands})

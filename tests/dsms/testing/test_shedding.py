@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.registration.replacement import halted
-from dsms.shedding.observed_input import Observed
+from dsms.shedding.observed_input import ObservedInput
 from dsms.statements.ddl.replace_query import halt_with_readers
 from dsms.statements.registry import apply, parse
 from dsms.testing import LocalSession
@@ -221,7 +221,7 @@ def test_error_depends_on_the_rows_that_may_be_shed() -> None:
     mean = (10 * 100 + 90) / 100
     assert (spread.rows, spread.part) == (100.0, 0.9)
     assert spread.sums == ((1090.0, 90.0), (1090.0, pytest.approx(90 * (mean - 1) ** 2)))
-    observed = Observed().after(0.0, 0, seen)
+    observed = ObservedInput().after(0.0, 0, seen)
     assert observed.part == 0.9
     assert observed.spread(window=None) == pytest.approx(2.33**2 * 90 * (mean - 1) ** 2 / 1090**2)
 
