@@ -107,7 +107,7 @@ def test_a_recovery_shows_why_the_state_could_not_be_used(owner: Owner, dead_upt
     assert (restored.manifest, restored.lost, restored.restored) == (copy, "it was stored for 1 targets, not 3", True)
 
 
-def test_who_was_fenced_by_an_older_one_is_not_replaced(
+def test_owner_fenced_by_an_older_one_is_not_replaced(
     owner: Owner, redis_url: str, unique: str, dead_upto: Callable[[], bytes]
 ) -> None:
     """Redis has lost the newer lease, so that the older one could claim the fragment. The newer one claims it again."""

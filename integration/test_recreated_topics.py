@@ -72,7 +72,7 @@ class World:
         ensure_topic(self.admin, self.topic, 1)
 
     def output(self, *, known: bool) -> Output:
-        """The output of the query, with the present id of its topic if `known`."""
+        """The output of the query, with the current id of its topic if `known`."""
         plan = plan_fragment(apply_all(SQL)[0], 1)
         (output,) = compile_lane("lane", plan.queries.values()).outputs
         assert output.sink is not None

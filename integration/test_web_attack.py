@@ -64,7 +64,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def elsewhere() -> Iterator[str]:
+def other_site() -> Iterator[str]:
     """A web site on another port, which browsers treat as another origin of the same site."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=server.serve_forever)
@@ -94,7 +94,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.mark.parametrize("without_token", [False, True])
 def test_page_of_another_site_has_no_effect(tmp_path: Path, browser: Browser, without_token: bool) -> None:
-    with started(tmp_path, without_token=without_token, python=True) as state, elsewhere() as site:
+    with started(tmp_path, without_token=without_token, python=True) as state, other_site() as site:
         assert state.coordinator is not None
         url = state.coordinator
         headers = {} if without_token else {"Authorization": f"Bearer {(tmp_path / TOKEN_FILE).read_text().strip()}"}
