@@ -108,12 +108,12 @@ def test_page_of_another_site_has_no_effect(tmp_path: Path, browser: Browser, wi
             assert set(outcomes.values()) <= {"refused", "opaque"} and outcomes["read"] == outcomes["json"] == "refused"
             page.close()
             assert ours.get("/v1/plan").json() == before
-            assert ends(state.kafka, "s") == 0 and rows_of_table(state.kafka) == {}
-            assert rebound(url).status_code == 421
+            assert end_offset(state.kafka, "s") == 0 and rows_of_table(state.kafka) == {}
+            assert answer_after_rebinding(url).status_code == 421
         assert httpx.get(f"{url}/v1/queries", trust_env=False).status_code == (200 if without_token else 401)
 
 
-def ends(kafka: str, topic: str) -> int:
+def end_offset(kafka: str, topic: str) -> int:
     """The end offset of the only partition of a topic."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "none"})
     try:
@@ -127,6 +127,6 @@ def rows_of_table(kafka: str) -> dict[bytes, bytes]:
     return {key: value for key, value in last_values(kafka, "dsms.t").items() if value and b'"a"' in value}
 
 
-def rebound(url: str) -> httpx.Response:
+def answer_after_rebinding(url: str) -> httpx.Response:
     """The answer to a page whose host name now resolves to this machine (DNS rebinding)."""
     return httpx.get(f"{url}/v1/queries", headers={"Host": "evil.example"}, trust_env=False)

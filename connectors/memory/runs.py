@@ -24,7 +24,7 @@ class SharedRuns:
     #: The shared runs that a test has damaged.
     damaged: set[str] = field(default_factory=set)
     #: The damage that was found and not drained yet: the reason by run.
-    damage: dict[str, str] = field(default_factory=dict)
+    found_damage: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -66,7 +66,7 @@ class MemoryRuns:
     def damage(self) -> dict[str, str]:
         """The damage that any store of the fragment has found since the last call: the reason by run."""
         with self._lock:
-            found, self._runs.damage = self._runs.damage, {}
+            found, self._runs.found_damage = self._runs.found_damage, {}
         return found
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -129,7 +129,9 @@ class MemoryRuns:
         if name in self._runs.damaged:
             self._runs.damaged.discard(name)
             self._runs.shared.pop(name, None)
-            self._runs.damage[name] = "damaged in memory; it is removed, and restored from a copy or computed again"
+            self._runs.found_damage[name] = (
+                "damaged in memory; it is removed, and restored from a copy or computed again"
+            )
             raise ExternalError(f'run "{name}" is damaged in memory', hint="its state is rebuilt from kafka")
         if name not in self._runs.shared:
             problem = f'run "{name}" is neither in memory nor on this host'

@@ -8,8 +8,8 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class FoundDocument:
-    """A stored document: its key, its name, what it is in the store ("string", "hash", …), whether it never expires,
-    and its body, None if it has another form than a document."""
+    """A stored document: its key, its name, the type of its key in the store ("string", "hash", …), whether it never
+    expires, and its body, None if the key has another type than a document."""
 
     key: bytes
     name: str

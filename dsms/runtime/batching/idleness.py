@@ -73,7 +73,8 @@ def leading(source: str, positions: Positions) -> dict[int, Position]:
 
 
 def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
-    """Whether a partition has been silent for the time that the source declares; never where it declares none."""
+    """Whether any of some partitions has been silent for the time that the source declares; False if it declares
+    none."""
     return source.idle_ms is not None and any(silent >= source.idle_ms for silent in silent_ms)
 
 
@@ -81,8 +82,8 @@ def sources_of_queries(lanes: Iterable[Lane]) -> Collection[SourceGroup]:
     """The sources that each query reads.
 
     The parts of a query that several fragments run are treated as one query. A table filled by a query of these lanes
-    is replaced by the sources of that query. Other tables are left out: their instants come from the clock, and a
-    stream that pauses may lag behind the clock.
+    is replaced by the sources of that query. Other tables are left out: their frontiers follow the clock. If an
+    idle stream followed them, its next records could be late.
     """
     sources: dict[str, Source] = {}
     read: dict[str, set[str]] = defaultdict(set)
@@ -110,10 +111,10 @@ def heartbeats_due(
 ) -> dict[str, dict[int, Heartbeat]]:
     """The heartbeats to log now, by source; they advance idle partitions. `groups` are the sources of each query.
 
-    If other partitions of the source have records, an idle partition advances to the source's greatest instant minus
-    the slack. A source whose partitions are all idle must not hold back any query. It advances to the least frontier of
-    the query's other sources. If all sources of the query are idle, they advance past their greatest instant. If
-    several queries read the source, the greatest of these instants applies.
+    If only some partitions of a source are idle, they advance to the source's greatest instant minus the slack. A
+    source whose partitions are all idle must not hold back any query. It advances to the least frontier of the query's
+    other sources. If all sources of the query are idle, they advance past their greatest instant. If several queries
+    read the source, the greatest of these instants applies.
     """
     times = {
         source: each.passed_by_others if each.all_idle else each.high - each.source.slack

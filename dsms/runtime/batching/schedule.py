@@ -26,8 +26,8 @@ from dsms.scheduling.ready import Moment, Past, ReadyQueue
 
 #: A lane and the number of one of its stages; stage 0 reads.
 LaneStage = tuple[str, int]
-#: A path of one operator, for a queue whose key is all that matters.
-_ANY: Path = (Operator(0.0, 0.0),)
+#: A placeholder for the path of a queue of which only the key is used.
+_NO_PATH: Path = (Operator(0.0, 0.0),)
 #: The most work, in batches, that a segment may cause in later stages; nothing is read during this work.
 _MOST_BATCHES_AHEAD = 1.0
 
@@ -44,7 +44,8 @@ class BatchDecision:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The measurements from which a batch is decided. Sizes are in bytes; times such as `at` are of one clock."""
+    """The scheduling policy, and the measurements by which it decides the next batch. Sizes are in bytes; times such as
+    `at` are of one clock."""
 
     policy: Policy = field(default_factory=Fifo)
     past: Past = field(default_factory=Past)
@@ -78,14 +79,14 @@ class Schedule:
         unknown = {lane: _one_segment_each(revision, lane) for lane in lanes if lane not in paths}
         ready = list(self._ready(revision, paths, moment.now_s))
         if sum(queue.work_s for queue in ready) <= moment.budget_s:
-            through = [self._through(lane, path, moment) for lane, path in paths.items()]
+            through = [self._records_through(lane, path, moment) for lane, path in paths.items()]
             return BatchDecision(unknown, frozenset(lanes), min([records, *through]))
         granted = list(self._granted(ready, moment))
-        by_place = {_place(grant.ready): grant for grant in granted}
-        takes = {lane: self._takes(lane, revision, by_place) for lane in lanes} | unknown
-        unread = {lane for lane in lanes if self.behind.get(lane, (0, 0.0))[0] and (lane, 0) not in by_place}
-        reading = [self._records(grant) for grant in granted if _place(grant.ready)[1] == 0]
-        return BatchDecision(takes, frozenset(lanes) - unread, max(1, *reading) if reading else records)
+        by_stage = {_lane_stage(grant.ready): grant for grant in granted}
+        takes = {lane: self._takes(lane, revision, by_stage) for lane in lanes} | unknown
+        refused = {lane for lane in lanes if self.behind.get(lane, (0, 0.0))[0] and (lane, 0) not in by_stage}
+        reading = [self._records(grant) for grant in granted if _lane_stage(grant.ready)[1] == 0]
+        return BatchDecision(takes, frozenset(lanes) - refused, max(1, *reading) if reading else records)
 
     def _granted(self, ready: list[ReadyQueue], moment: Moment) -> Iterator[Grant]:
         """The grants of the policy. A segment that was read is processed as a whole, so a grant to read is limited to
@@ -99,19 +100,19 @@ class Schedule:
             if grant.size > most:
                 return
 
-    def _through(self, lane: str, path: Path, moment: Moment) -> int:
+    def _records_through(self, lane: str, path: Path, moment: Moment) -> int:
         """The number of records of a lane that can go through its whole path in a batch."""
         return max(1, int(moment.budget_s / max(remaining(path)[0] * self._record_bytes(lane), 1e-9)))
 
     def _records(self, grant: Grant) -> int:
-        return int(grant.size / self._record_bytes(_place(grant.ready)[0]))
+        return int(grant.size / self._record_bytes(_lane_stage(grant.ready)[0]))
 
     def _past(self, stage_work: Mapping[LaneStage, Work], revision: Revision) -> Past:
         """The service that queues have received so far, with that of an epoch added. The stages of the epoch, including
         reading, are added in round-robin order."""
         past, last = self.past, self.past.last or ()
-        for lane, stage in sorted(stage_work, key=lambda place: (place <= last, place)):
-            served = ReadyQueue((lane, stage), _ANY, 0, 1.0, 0.0, lane, _weight(lane, revision))
+        for lane, stage in sorted(stage_work, key=lambda lane_stage: (lane_stage <= last, lane_stage)):
+            served = ReadyQueue((lane, stage), _NO_PATH, 0, 1.0, 0.0, lane, _weight(lane, revision))
             past = past.after(served, stage_work[lane, stage].busy_ns / 1e9)
         return past
 
@@ -152,9 +153,10 @@ class Schedule:
     def _costs(
         self, stage_work: Mapping[LaneStage, Work], revision: Revision, at: float
     ) -> dict[LaneStage, VertexMetrics]:
-        costs = {place: measured for place, measured in self.costs.items() if place[0] in revision.lanes}
+        costs = {lane_stage: measured for lane_stage, measured in self.costs.items() if lane_stage[0] in revision.lanes}
         return costs | {
-            place: costs.get(place, VertexMetrics(at, at)).after(at, 0, work) for place, work in stage_work.items()
+            lane_stage: costs.get(lane_stage, VertexMetrics(at, at)).after(at, 0, work)
+            for lane_stage, work in stage_work.items()
         }
 
 
@@ -197,7 +199,7 @@ def _segments(queues: Mapping[int, Queue]) -> Iterator[Segment]:
     return (segment for queue in queues.values() for segment in queue.segments)
 
 
-def _place(ready: ReadyQueue) -> LaneStage:
+def _lane_stage(ready: ReadyQueue) -> LaneStage:
     lane, stage = ready.key
     return str(lane), int(stage)
 
