@@ -62,7 +62,7 @@ class Checkpoints:
         """The function that restores the fragment's state from a checkpoint, for a plan."""
         recovery = Recovery(self._store, self._runs, self._kafka, self._fragment.name)
         needs = Needs(plan.queries.keys(), _topics(plan).keys())
-        return lambda lacking, published: recovery.restore(lacking, published, plan.partitions, needs)
+        return lambda incomplete, published: recovery.restore(incomplete, published, plan.partitions, needs)
 
     def start(self) -> None:
         """Starts the thread."""

@@ -36,7 +36,7 @@ class EpochMetrics:
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
         """Records the metrics and the spans of a committed epoch."""
         attributes = {"fragment": fragment}
-        changes = sum(written.changes.height for written in epoch.written)
+        changes = sum(unpublished.changes.height for unpublished in epoch.unpublished)
         self._read.add(epoch.measured.records, attributes)
         self._written.add(changes, attributes)
         self._dead.add(len(epoch.dead), attributes)

@@ -197,7 +197,7 @@ class LocalRuntime:
         return messages
 
     def _commit(self, epoch: Epoch) -> None:
-        for written in epoch.written:
+        for written in epoch.unpublished:
             self._publish(written)
         self.dead += epoch.dead
         for result in epoch.results.values():

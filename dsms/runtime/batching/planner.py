@@ -85,8 +85,8 @@ class BatchPlanner:
         self._instants_checked_ms = 0
         #: The input and the end of the last planned batch.
         self.planned: PlannerInput | None = None
-        self._upto: Offsets = {}
-        self._known: Ends = {}
+        self._planned_end: Offsets = {}
+        self._known_ends: Ends = {}
         #: Whether there was nothing to do when Spark asked last.
         self.idle = False
         #: The settings of queries that were logged last.
@@ -106,14 +106,15 @@ class BatchPlanner:
         given = self.planned = self._current_input()
         positions = given.positions
         lost, due = self._recreated_sources(given, positions), self._retries_waiting(given)
-        ends = self._known = self._ends(given, positions, lost | given.suspended_sources)
+        ends = self._known_ends = self._ends(given, positions, lost | given.suspended_sources)
         log = self._log_heartbeats(given, positions)
-        for bounds in (log.bounds(), {} if due else given.waiting_records):
-            ends = {place: min(end, bounds.get(place, end)) for place, end in ends.items()}
+        # a batch ends before undecided heartbeats, and before records that wait
+        for limits in (log.bounds(), {} if due else given.waiting_records):
+            ends = {place: min(end, limits.get(place, end)) for place, end in ends.items()}
         self._log_settings(given, positions)
         limit = given.limit(waiting(positions, ends, given.reads, given.link_rows))
         upto = next_offsets(given.plan_version, positions, ends, log.known, limit, given.reads, given.link_rows)
-        self._upto = upto
+        self._planned_end = upto
         works = given.lanes_to_wake or lost or due or given.repeats_last
         end = {**upto, WORKED_REVISION: given.revision if works else start.get(WORKED_REVISION, 0)}
         self.idle = end == {WORKED_REVISION: 0, **start}
@@ -122,7 +123,9 @@ class BatchPlanner:
     @property
     def leaves_unread(self) -> bool:
         """Whether the last batch that was planned leaves records unread."""
-        return self.planned is not None and any(unread(self.planned.positions, self._known, self._upto).values())
+        return self.planned is not None and any(
+            unread(self.planned.positions, self._known_ends, self._planned_end).values()
+        )
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""
@@ -136,7 +139,7 @@ class BatchPlanner:
         tasks = [_task(given, tuple(part)) for part in distribute(planned, given.source_tasks)]
         wakes = given.lanes_to_wake if start.get(WORKED_REVISION, 0) != end.get(WORKED_REVISION, 0) else ()
         first, *others = tasks or [_task(given, ())]
-        behind = unread(given.positions, self._known, end)
+        behind = unread(given.positions, self._known_ends, end)
         return [replace(first, lanes_to_wake=wakes, behind=behind), *others]
 
     @property
@@ -204,7 +207,7 @@ class BatchPlanner:
         if (log := self._opened_shed_log(given)) is None:
             return
         for query in adjustable(given.lanes):
-            self._settings_floors.setdefault(query, self._known)
+            self._settings_floors.setdefault(query, self._known_ends)
         if fresh := new_settings(given.lanes, positions, given.settings, log.known, self._settings_floors):
             log.decide(fresh)
         self.logged = last_logged(log.known)
@@ -267,7 +270,7 @@ class BatchPlanner:
             }
             divided = source.only is not None and may_be_idle(source, silent.values())
             passed_by_others = self._passed_by_others(source_id) if divided else BEGINNING
-            ends = {part: end for (one, part), end in self._known.items() if one == source_id}
+            ends = {part: end for (one, part), end in self._known_ends.items() if one == source_id}
             activities[source_id] = SourceActivity(source, leader, ends, silent, passed_by_others)
         return activities
 

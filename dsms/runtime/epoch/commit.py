@@ -116,8 +116,8 @@ class Committer:
         body = self._manifests.read()[1]
         manifest, restored, lost = read_manifest(body), None, ""
         if reason := self._unusable(manifest, targets):
-            lacking = manifest if manifest is not None and manifest.why_unusable(targets) is None else None
-            restored = restore(lacking, published) if restore else None
+            incomplete = manifest if manifest is not None and manifest.why_unusable(targets) is None else None
+            restored = restore(incomplete, published) if restore else None
             if restored is not None:
                 self._manifests.commit(self._claim, restored.encode())
             elif body:
@@ -202,11 +202,11 @@ class Committer:
     def _publish(self, epoch: Epoch, sources: Mapping[str, Source], published: Published) -> None:
         entries = progress_entries(epoch, published)
         progress = self._progress.records(list(entries), list(entries.values()))
-        if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
+        if not (any(changed.changes.height for changed in epoch.unpublished) or epoch.dead or progress.values):
             return
         self._writer.begin(_topics(epoch))
         self._faults.hit("begun")
-        results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.written))
+        results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.unpublished))
         others = chain(dead_records(epoch.dead, sources), result_heartbeats(epoch, published), [progress])
         for at, records in enumerate(chain(results, others)):
             self._writer.write(records)
@@ -232,14 +232,16 @@ class Committer:
 
 def _sinks(epoch: Epoch, published: Published) -> dict[str, Query]:
     """The queries whose results or progress an epoch publishes, by output id."""
-    changed = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
+    with_changes = (
+        output for changed in epoch.unpublished if changed.changes.height for output in changed.outputs.values()
+    )
     moved = (result.output for query, result in epoch.results.items() if result.frontier > published.upto(query))
-    outputs = (output for output in chain(changed, moved) if output.link is None)
+    outputs = (output for output in chain(with_changes, moved) if output.link is None)
     return {output.id: output.sink for output in outputs if output.sink is not None}
 
 
 def _topics(epoch: Epoch) -> list[str]:
     """The topics that may get results in an epoch: those of all queries that are written together with one that has
     changes."""
-    outputs = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
+    outputs = (output for changed in epoch.unpublished if changed.changes.height for output in changed.outputs.values())
     return [output.sink.topic for output in outputs if output.sink is not None]

@@ -37,13 +37,13 @@ class CutLog:
 
 @dataclass(frozen=True)
 class CutLogs:
-    """The internal logs that have lost records; None for a complete log. `written` are the result topics that have
-    records, needed only if the progress log is cut."""
+    """The internal logs that have lost records; None for a complete log. `written_topics` are the result topics that
+    have records, needed only if the progress log is cut."""
 
     progress: CutLog | None = None
     heartbeats: CutLog | None = None
     shed: CutLog | None = None
-    written: frozenset[str] = frozenset()
+    written_topics: frozenset[str] = frozenset()
 
 
 def stopped(revision: Revision, published: Published, cut: CutLogs) -> dict[str, str]:
@@ -59,7 +59,7 @@ def stopped(revision: Revision, published: Published, cut: CutLogs) -> dict[str,
 def _reasons(query: tuple[Output, Lane, LaneManifest], published: Published, cut: CutLogs) -> Iterator[str]:
     output, lane, at = query
     sink, known = output.sink, output.id in published.frontiers
-    if cut.progress and sink is not None and not known and sink.topic in cut.written:
+    if cut.progress and sink is not None and not known and sink.topic in cut.written_topics:
         yield f"it is unknown up to which instant it has published: {cut.progress.error}"
     if not known or query_frontier(output, lane, at) >= published.upto(output.id):
         return

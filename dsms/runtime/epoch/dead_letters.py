@@ -79,7 +79,7 @@ def fault_records(
     return records
 
 
-def count_faults(
+def written_after_faults(
     faults: Sequence[tuple[str, DeadRecord]], upto: WrittenByOwner
 ) -> dict[tuple[str, int], WrittenDeadLetters]:
     """What is written after a query's faults. Only the counts change: whether a fault is new depends on its instant,

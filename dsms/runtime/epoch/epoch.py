@@ -16,7 +16,7 @@ from dsms.measurements.work import VertexWork
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.links import is_link, query_of
-from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
+from dsms.runtime.epoch.dead_letters import DeadRecord, dead_letters, fault_records, written_after_faults
 from dsms.runtime.epoch.progress_log import Published, WrittenByOwner
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
@@ -87,8 +87,8 @@ class Result:
 
 @dataclass(frozen=True)
 class UnpublishedChanges:
-    """Unpublished changes of results that are encoded together, in no order. `outputs` are the results: of a family
-    (queries that run as one plan) by member number, a single result under None."""
+    """Unpublished changes of results that are encoded together, in no order. `outputs` are the results,
+    by the number of their member of a family (queries that run as one plan); a single result is under None."""
 
     changes: pl.DataFrame
     outputs: Mapping[int | None, Output]
@@ -119,7 +119,7 @@ class Epoch:
 
     manifest: Manifest
     results: Mapping[str, Result]
-    written: tuple[UnpublishedChanges, ...]
+    unpublished: tuple[UnpublishedChanges, ...]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: WrittenByOwner
@@ -178,25 +178,31 @@ def assemble(
     refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
     dead, upto = dead_letters(refused, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
-    written: list[UnpublishedChanges] = []
+    unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
         lane, lane_messages = revision.lanes[lane_id], messages.of_lane(lane_id)
         after = _lane_after(lane, lane_messages, before, (number, revision.takes.get(lane_id, {})))
-        lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
+        lanes |= _named_parts(lane_id, without_failed(before, after, failures, _members(lane)), failures)
         if not lane_messages.of(StateStored):
             continue
-        written += _written(lane, lane_messages, published, failures)
+        unpublished += _written(lane, lane_messages, published, failures)
         rows_in_fault = [(message.vertex, message.frame.rows) for message in lane_messages.of(RowsInFault)]
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
                 faults = fault_records(result.output, lane, rows_in_fault, _reported_upto(result.output, published))
-                upto |= count_faults(faults, upto)
+                upto |= written_after_faults(faults, upto)
                 dead += [fault for _, fault in faults]
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
     return Epoch(
-        manifest, results, tuple(written), tuple(dead), upto, failures=failures, measured=_measured(revision, messages)
+        manifest,
+        results,
+        tuple(unpublished),
+        tuple(dead),
+        upto,
+        failures=failures,
+        measured=_measured(revision, messages),
     )
 
 
@@ -261,7 +267,8 @@ def _without_source(revision: Revision, lost: Mapping[str, str]) -> Iterator[tup
                 yield from ((output.id, lost[source.id]) for output in lane.by_leaf[leaf])
 
 
-def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:
+def _named_parts(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:
+    """The parts of a lane by id: the part without failed queries keeps the id of the lane."""
     return {lane_id if part.queries[0] not in failures else f"{part.queries[0]} failed": part for part in parts}
 
 
@@ -327,13 +334,13 @@ def _unpublished(
         return UnpublishedChanges(from_instant(changes, published.upto(outputs[None].id)), outputs)
     if None in outputs:
         fresh = Delta(changes).between(published.upto(outputs[None].id), FOREVER).frame
-        return UnpublishedChanges(_above_floors(fresh, outputs[None], published), outputs)
+        return UnpublishedChanges(_above_partition_frontiers(fresh, outputs[None], published), outputs)
     upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)
     return UnpublishedChanges(changes.filter(unpublished), outputs)
 
 
-def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
+def _above_partition_frontiers(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
     """The changes at or above the frontier of their own result partition, if former owners have published the
     partitions up to different frontiers."""
     partition_frontiers = published.partition_frontiers.get(output.id)

@@ -84,7 +84,7 @@ def test_only_queries_that_may_be_shed_need_the_rates() -> None:
 
 def test_a_result_topic_with_records_of_unknown_progress_is_not_written() -> None:
     at = revision(3, 5)
-    cut = CutLogs(progress=PROGRESS, written=frozenset({"v"}))
+    cut = CutLogs(progress=PROGRESS, written_topics=frozenset({"v"}))
     ((_, reason),) = stopped(at, published(at, None), cut).items()
     assert "it is unknown up to which instant it has published" in reason
     assert stopped(at, published(at, 9), cut) == {}
