@@ -9,7 +9,7 @@ from math import inf, isinf
 
 
 @dataclass(frozen=True)
-class Document:
+class MemoryDocument:
     """The body of a document, and the time of the clock at which it expires, in seconds; inf if it never does."""
 
     body: bytes
@@ -30,7 +30,7 @@ class MemoryDocumentStore:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, MemoryDocument] = {}
 
     def get(self, name: str) -> bytes | None:
         """A document; None if it does not exist or has expired."""
@@ -41,7 +41,7 @@ class MemoryDocumentStore:
         """Replaces a document, which expires after `ttl_ms`; None means never."""
         with self._lock:
             ends = inf if ttl_ms is None else self._clock() + ttl_ms / 1000
-            self._documents[name] = Document(body, ends)
+            self._documents[name] = MemoryDocument(body, ends)
 
     def delete(self, name: str, doing: str) -> None:
         """Removes a document, if it exists."""
@@ -60,7 +60,7 @@ class MemoryDocumentStore:
     def ping(self) -> None:
         """Memory always answers."""
 
-    def all(self) -> dict[str, Document]:
+    def all(self) -> dict[str, MemoryDocument]:
         """The documents that have not expired, in the order of their names."""
         with self._lock:
             now = self._clock()

@@ -15,7 +15,7 @@ from dsms.model import properties
 from dsms.placement.leases import CheckpointStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Needs
-from dsms.runtime.checkpoints.making import CheckpointMaker, Subject
+from dsms.runtime.checkpoints.making import CheckpointInput, CheckpointMaker
 from dsms.runtime.checkpoints.recovery import Recovery
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.commit import Committer, Restore
@@ -121,7 +121,7 @@ class Checkpoints:
             state = self._fragment.state
             running = {query for query, planned in state.plan.queries.items() if not planned.stopped}
             token = self._committer.claim.token
-            return maker.make(Subject(committed, token, running - state.failures.keys(), _topics(state.plan)))
+            return maker.make(CheckpointInput(committed, token, running - state.failures.keys(), _topics(state.plan)))
 
 
 def _topics(plan: FragmentPlan) -> dict[str, str]:

@@ -57,7 +57,7 @@ from dsms.runtime.fragment.state import (
     advance,
 )
 from dsms.runtime.fragment.status import status_after
-from dsms.runtime.fragment.story import Entry, EntryKind, committed, entries_of
+from dsms.runtime.fragment.story import EntryKind, StoryEntry, committed, entries_of
 from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
@@ -156,7 +156,7 @@ class Fragment:
             self.checkpoints.start()
         self._scrubbing.start()
         version, names = self.state.plan.version, sorted({self.names[query] for query in self.running_queries})
-        self._story.add(Entry("started", self._story.now, plan_version=version, queries=tuple(names)))
+        self._story.add(StoryEntry("started", self._story.now, plan_version=version, queries=tuple(names)))
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
@@ -272,7 +272,7 @@ class Fragment:
         next batch is read in the meantime."""
         started, planned = time.monotonic(), self._planner.planned
         assert planned is not None
-        self._story.add(Entry("batch begun", self._story.now))
+        self._story.add(StoryEntry("batch begun", self._story.now))
         reads_ahead = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
         if not (reads_ahead or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
             self._read_ahead_unused = False
@@ -373,13 +373,13 @@ class Fragment:
         return_freed_memory()
 
 
-def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[Entry, ...]:
+def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[StoryEntry, ...]:
     """The entries for a fragment that an executor has claimed under a lease."""
-    claim = Entry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
+    claim = StoryEntry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
     if not recovered.lost:
         return (claim,)
     kind: EntryKind = "state restored" if recovered.restored else "state rebuilt"
-    return claim, Entry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
+    return claim, StoryEntry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
 
 
 def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:

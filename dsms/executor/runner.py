@@ -22,7 +22,7 @@ from dsms.placement.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.fragment.state import remaining_failures
-from dsms.runtime.fragment.story import Entry, EntryKind
+from dsms.runtime.fragment.story import EntryKind, StoryEntry
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduling.tuning import TunableSettings
@@ -125,7 +125,7 @@ class Runner:
             log.debug("the story of a fragment could not be stored", fragment=self.name, reason=str(error))
 
     def _add_event(self, kind: EntryKind, queries: Iterable[str] = (), reason: str = "") -> None:
-        self.story.add(Entry(kind, self.story.now, queries=tuple(sorted(queries)), reason=reason))
+        self.story.add(StoryEntry(kind, self.story.now, queries=tuple(sorted(queries)), reason=reason))
 
     def _turn_or_fail(self, lease: int, catalog: Catalog | None) -> None:
         try:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from dsms.runtime.fragment.story import Entry, Story, without_unused_batch
+from dsms.runtime.fragment.story import Story, StoryEntry, without_unused_batch
 from operators.core.decoding import Malformed, decoded
 
 #: An unchanged story is written again after this many seconds, so that it neither expires nor stays lost.
@@ -58,7 +58,7 @@ class StoryLog:
         """The time for the next entry, in seconds since 1970."""
         return self._clock()
 
-    def add(self, *entries: Entry) -> None:
+    def add(self, *entries: StoryEntry) -> None:
         """Adds entries."""
         with self._changing:
             self._story = self._story.after(*entries)

@@ -26,7 +26,7 @@ from dsms.runtime.batching.offsets import (
     with_settings,
 )
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -218,7 +218,7 @@ class LocalRuntime:
             if (log := self._filled(output)) is not None:
                 log.records += [{**row, INSTANT: instant, OPERATION: op} for op, row, instant in published]
 
-    def _promise(self, result: Result) -> None:
+    def _promise(self, result: QueryResult) -> None:
         """Logs the new frontier of a query as a heartbeat of the table that it fills, for the readers of the table."""
         log = self._filled(result.output)
         if log is not None and result.frontier > self._published.upto(result.output.id):

@@ -24,9 +24,9 @@ from dsms.model.catalog import read_catalog
 from dsms.placement.leases import read_assignments, read_statuses
 from dsms.planner.physical.parts.links import ResultPartitions
 from dsms.runtime.epoch.progress_log import (
-    Progress,
     ProgressReading,
     Published,
+    ResultProgress,
     WrittenDeadLetters,
     published_in_log,
     read_entry,
@@ -281,7 +281,7 @@ def test_covered_progress_is_recovered_from_the_result_topic() -> None:
     reading = read_progress(log, {"o1": PLACES, "o2": ResultPartitions("u", frozenset({0}))})
     assert reading.published.frontiers == {"o1": 12}
     assert {key: read_entry(Entry(key, value, 0, 0)).content for key, value in reading.to_write.items()} == {
-        b"t/0": Progress("o1", 12, 0)
+        b"t/0": ResultProgress("o1", 12, 0)
     }
     log.messages = [cut, forged]  # the valid record was compacted away
     assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 12}
@@ -294,7 +294,7 @@ def test_covered_progress_is_recovered_from_the_result_topic() -> None:
 def test_covered_progress_applies_only_to_its_partition() -> None:
     """A fragment has taken over two partitions; the progress of one is ahead of the fragment's own."""
     cut, both = Message(CUT_OVER_KEY, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
-    ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
+    ahead, own = ResultProgress("o1", 10, 3, apart=True), ResultProgress("o1", 7, 3, apart=True)
     records = [
         Message(f"t/{at}".encode(), msgspec.json.encode(says), OURS, at + 1) for at, says in enumerate((ahead, own))
     ]
@@ -303,7 +303,7 @@ def test_covered_progress_applies_only_to_its_partition() -> None:
     log.messages, log.ends = [cut, records[1], progress(2**62, None, 3)], {"t/0": 9, "t/1": 4}
     reading = read_progress(log, both)
     assert reading.published == Published({"o1": 7}, {}, {"o1": {0: 10, 1: 7}})
-    assert reading.to_write == {b"t/0": msgspec.json.encode(Progress("o1", 10, 0, apart=True))}
+    assert reading.to_write == {b"t/0": msgspec.json.encode(ResultProgress("o1", 10, 0, apart=True))}
     assert reading.published.furthest("o1") == 10
 
 

@@ -39,7 +39,7 @@ from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
 from dsms.planner.physical.parts.links import query_of
-from dsms.runtime.epoch.progress_log import Progress, ProgressEntry, WrittenDeadLetters, dead_key, read_entry
+from dsms.runtime.epoch.progress_log import ProgressEntry, ResultProgress, WrittenDeadLetters, dead_key, read_entry
 
 _T = TypeVar("_T")
 _AGAIN = "its owner writes it again when it starts"
@@ -234,7 +234,7 @@ def _formers(query: Query) -> Iterator[str]:
 
 def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
     """The key of an entry if its owner was dropped, else None."""
-    if isinstance(entry.content, Progress):
+    if isinstance(entry.content, ResultProgress):
         return entry.key if isinstance(entry.key, bytes) and query_of(entry.content.query) not in known else None
     if isinstance(entry.content, WrittenDeadLetters) and isinstance(entry.key, tuple):
         owner, partition = entry.key

@@ -30,7 +30,7 @@ from dsms.model.objects import Source
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, why_unusable
 from dsms.runtime.checkpoints.logs import catalog_log, topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
-from dsms.runtime.epoch.progress_log import Progress, Published, WrittenDeadLetters, dead_key, result_key
+from dsms.runtime.epoch.progress_log import Published, ResultProgress, WrittenDeadLetters, dead_key, result_key
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.sql.binder.bind import plan_of
 from operators.core.errors import ExternalError, UserError
@@ -170,7 +170,7 @@ def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[b
     for checkpoint in moved:
         for id, frontier in checkpoint.published.items():
             query = by_id[id]
-            body = msgspec.json.encode(Progress(id, frontier, 0))
+            body = msgspec.json.encode(ResultProgress(id, frontier, 0))
             yield from ((result_key(query.topic, partition), body) for partition in range(query.partitions))
         for owner, partition, offset in checkpoint.dead:
             yield dead_key(owner, partition), msgspec.json.encode((offset, 0))

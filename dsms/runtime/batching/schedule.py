@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from dsms.measurements.progress_chart import Operator, Path, remaining
+from dsms.measurements.progress_chart import Path, PathOperator, remaining
 from dsms.measurements.work import VertexMetrics, VertexWork, Work
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.manifest import Queue, Segment
@@ -27,7 +27,7 @@ from dsms.scheduling.ready import Moment, Past, ReadyQueue
 #: A lane and the number of one of its stages; stage 0 reads.
 LaneStage = tuple[str, int]
 #: A placeholder for the path of a queue of which only the key is used.
-_NO_PATH: Path = (Operator(0.0, 0.0),)
+_NO_PATH: Path = (PathOperator(0.0, 0.0),)
 #: The most work, in batches, that a segment may cause in later stages; nothing is read during this work.
 _MOST_BATCHES_AHEAD = 1.0
 
@@ -135,7 +135,7 @@ class Schedule:
             return None
         cores = revision.plan.partitions
         return tuple(
-            Operator((stage_cost.cost or 0.0) / cores, stage_cost.selectivity or 0.0) for stage_cost in measured
+            PathOperator((stage_cost.cost or 0.0) / cores, stage_cost.selectivity or 0.0) for stage_cost in measured
         )
 
     def _record_bytes(self, lane: str) -> float:

@@ -109,7 +109,7 @@ def checkpoint_id(token: int, epoch: int) -> str:
 
 
 @dataclass(frozen=True)
-class Logs:
+class CurrentLogs:
     """The current logs: the id of the Kafka cluster, the ids of the topics by name, and the ends of their
     partitions."""
 
@@ -127,7 +127,9 @@ class Needs:
     sources: Collection[str]
 
 
-def why_unusable(checkpoint: Checkpoint, logs: Logs, published: Published, targets: int, needs: Needs) -> str | None:
+def why_unusable(
+    checkpoint: Checkpoint, logs: CurrentLogs, published: Published, targets: int, needs: Needs
+) -> str | None:
     """Why the fragment cannot resume from a checkpoint; None if it can."""
     state = checkpoint.state
     if state is None:
@@ -141,13 +143,13 @@ def why_unusable(checkpoint: Checkpoint, logs: Logs, published: Published, targe
     return next(chain(logged, _unpublished(checkpoint, published, needs)), None)
 
 
-def _other_topics(topics: Mapping[str, Topic], logs: Logs) -> Iterator[str]:
+def _other_topics(topics: Mapping[str, Topic], logs: CurrentLogs) -> Iterator[str]:
     for topic in topics.values():
         if (now := logs.topics.get(topic.name, "")) != topic.id:
             yield f'topic "{topic.name}" ' + ("was created again after it" if now else "does not exist")
 
 
-def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterator[str]:
+def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: CurrentLogs) -> Iterator[str]:
     for lane in state.lanes.values():
         for (source, partition), at in lane.places.items():
             if (topic := topics.get(source)) is None:

@@ -78,7 +78,7 @@ def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str
 
 
 @dataclass(frozen=True)
-class Result:
+class QueryResult:
     """A query's result and its frontier after an epoch."""
 
     output: Output
@@ -118,7 +118,7 @@ class Epoch:
     dead letters to be published, and why queries failed, by query."""
 
     manifest: Manifest
-    results: Mapping[str, Result]
+    results: Mapping[str, QueryResult]
     unpublished: tuple[UnpublishedChanges, ...]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
@@ -177,7 +177,7 @@ def assemble(
     failures |= late_replacements(published, revision.plan)
     refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
     dead, upto = dead_letters(refused, published.dead, revision.plan.foreign)
-    number, results = revision.manifest.epoch + 1, dict[str, Result]()
+    number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()
     unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
@@ -303,12 +303,12 @@ def _members(lane: Lane) -> set[str]:
     return {output.id for output in lane.outputs if output.member is not None}
 
 
-def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
+def _results(lane: Lane, after: LaneManifest) -> Iterator[QueryResult]:
     frontiers = {stage: after.frontiers(lane.sources, stage) for stage in lane.flow.by_stage}
     for group in lane.encoding_groups:
         vertex = lane.flow.vertices[group.vertex]
         reached = frontier(vertex.leaves, frontiers[vertex.stage])
-        yield from (Result(lane.outputs[number], reached) for number in group.numbers)
+        yield from (QueryResult(lane.outputs[number], reached) for number in group.numbers)
 
 
 def _written(

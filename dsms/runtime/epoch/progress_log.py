@@ -54,7 +54,7 @@ class Published:
         return self.frontiers.get(query, _LOWEST)
 
 
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+class ResultProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     """The progress record of a result partition: every result of `query` below `frontier` is in the partition. If
     `apart`, the partitions of its writer have different frontiers, and the record is valid for its own partition only.
     """
@@ -74,7 +74,7 @@ class ProgressEntry:
     """A decoded record of the topic. `content` is None if the record deletes its key."""
 
     key: _Key
-    content: Progress | WrittenDeadLetters | None
+    content: ResultProgress | WrittenDeadLetters | None
 
 
 def read_entry(entry: Entry) -> ProgressEntry:
@@ -86,7 +86,7 @@ def read_entry(entry: Entry) -> ProgressEntry:
     parts = text_of(entry.key).split("/")
     if len(parts) == 2 and all(parts):
         natural_of(parts[1])
-        return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, Progress))
+        return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, ResultProgress))
     if len(parts) != 3 or parts[0] != "dead" or not parts[1]:
         raise Malformed("the key is neither TOPIC/PARTITION nor dead/OWNER/PARTITION")
     written = None if entry.value is None else WrittenDeadLetters(*decoded(entry.value, tuple[Natural, Natural]))
@@ -94,7 +94,7 @@ def read_entry(entry: Entry) -> ProgressEntry:
 
 
 #: The last entry of each key of the topic.
-Entries = Mapping[_Key, Progress | WrittenDeadLetters | None]
+Entries = Mapping[_Key, ResultProgress | WrittenDeadLetters | None]
 
 
 def published_in_log(entries: Iterable[ProgressEntry]) -> Published:
@@ -139,15 +139,15 @@ def _equally_far(query: str, keys: Iterable[bytes], last: Entries) -> bool:
     return bool(found) and all(content.query == query and not content.apart for content in found)
 
 
-def _progress_of(query: str, key: bytes, last: Entries) -> Progress | None:
+def _progress_of(query: str, key: bytes, last: Entries) -> ResultProgress | None:
     content = last.get(key)
-    return content if isinstance(content, Progress) and query_of(content.query) == query_of(query) else None
+    return content if isinstance(content, ResultProgress) and query_of(content.query) == query_of(query) else None
 
 
 def _published_in(last: Entries) -> Published:
     frontiers: dict[str, int] = {}
     for content in last.values():
-        if isinstance(content, Progress):
+        if isinstance(content, ResultProgress):
             frontiers[content.query] = max(content.frontier, frontiers.get(content.query, content.frontier))
     dead = {key: each for key, each in last.items() if isinstance(each, WrittenDeadLetters) and isinstance(key, tuple)}
     return Published(frontiers, dead)
@@ -215,12 +215,12 @@ def _records_to_repair(
             yield key, msgspec.json.encode((dead.offset, dead.count))
 
 
-def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> Progress:
+def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> ResultProgress:
     """The progress record of a result partition after an epoch that publishes a query's results below a frontier. A
     partition that was published further before keeps its greater frontier."""
     partition_frontiers = published.partition_frontiers.get(query, {})
     apart = any(floor > frontier for floor in partition_frontiers.values())
-    return Progress(query, max(frontier, partition_frontiers.get(partition, frontier)), epoch, apart)
+    return ResultProgress(query, max(frontier, partition_frontiers.get(partition, frontier)), epoch, apart)
 
 
 def read_published(

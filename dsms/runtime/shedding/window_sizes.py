@@ -30,7 +30,7 @@ _ENOUGH_ROWS = 100
 
 
 @dataclass(frozen=True)
-class Size:
+class WindowSize:
     """The sizes of a query's windows as a `fraction` of their ranges. `expected` is the size of its state at this
     fraction by the cost model, in bytes; `since` the instant since which that has not changed; `excess` the measured
     size relative to the expected one. `fits` is False if the state is too large even with the smallest windows."""
@@ -47,7 +47,7 @@ class WindowSizes:
     """The sizes by query, decided at the time `at`."""
 
     at: float = float("-inf")
-    sizes: Mapping[str, Size] = field(default_factory=dict)
+    sizes: Mapping[str, WindowSize] = field(default_factory=dict)
     #: The measurements at that time.
     metrics: FragmentMetrics = FragmentMetrics(0.0)
 
@@ -68,7 +68,7 @@ class WindowSizes:
             return self
         sizes = {
             output.id: _Query(output, lane, progress, (metrics, self.metrics)).size(
-                self.sizes.get(output.id) or Size(logged.get(output.id, 1.0))
+                self.sizes.get(output.id) or WindowSize(logged.get(output.id, 1.0))
             )
             for output, lane, progress in _bounded(revision)
         }
@@ -98,7 +98,7 @@ class _Query:
     #: The measurements now, and those of the last decision.
     metrics: tuple[FragmentMetrics, FragmentMetrics]
 
-    def size(self, before: Size) -> Size:
+    def size(self, before: WindowSize) -> WindowSize:
         """The next size of the query's windows, given the previous one."""
         assert self.output.sink is not None and self.output.sink.memory is not None
         bound, current = float(self.output.sink.memory), self._estimated(before.fraction)
@@ -107,9 +107,11 @@ class _Query:
             return size
         chosen = fraction(lambda part: size.excess * expected(part), bound, size.fraction)
         fits = chosen > 0 or size.excess * expected(0.0) <= bound
-        return replace(size, fits=fits) if chosen == size.fraction else Size(chosen, excess=size.excess, fits=fits)
+        return (
+            replace(size, fits=fits) if chosen == size.fraction else WindowSize(chosen, excess=size.excess, fits=fits)
+        )
 
-    def _compared(self, before: Size, expected: float) -> Size:
+    def _compared(self, before: WindowSize, expected: float) -> WindowSize:
         """The size with the excess, which is measured once the expected size was steady for as long as rows stay."""
         reached = query_frontier(self.output, self.lane, self.progress)
         steady = abs(expected - before.expected) <= _STEADY * before.expected

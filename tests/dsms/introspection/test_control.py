@@ -23,7 +23,7 @@ from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.tokens import new_token
 from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
-from dsms.runtime.fragment.story import Entry, Story
+from dsms.runtime.fragment.story import Story, StoryEntry
 from dsms.runtime.stages.intake import reading_schema
 from dsms.scheduling.tuning import TunableSettings, Tuning, read_tuning
 from dsms.statements.registry import kind_of_statement, parse
@@ -72,8 +72,8 @@ class MemoryCluster:
     def stories(self, fragment: str) -> dict[str, bytes]:
         story = Story(
             (
-                Entry("started", 1.0, plan_version=3, queries=("Hot", "Twin")),
-                Entry("query failed", 2.0, queries=("Twin",), reason="1 / 0"),
+                StoryEntry("started", 1.0, plan_version=3, queries=("Hot", "Twin")),
+                StoryEntry("query failed", 2.0, queries=("Twin",), reason="1 / 0"),
             )
         )
         return {"e1": msgspec.msgpack.encode(story)} if fragment == "0" else {}

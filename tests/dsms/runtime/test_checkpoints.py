@@ -13,7 +13,7 @@ from connectors.objects.store import ObjectStore
 from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,
     Copy,
-    Logs,
+    CurrentLogs,
     Needs,
     Topic,
     behind,
@@ -29,7 +29,7 @@ from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from operators.core.errors import ExternalError
 
-LOGS = Logs("kafka-1", {"bids": "topic-1"}, {("bids", 0): 100})
+LOGS = CurrentLogs("kafka-1", {"bids": "topic-1"}, {("bids", 0): 100})
 NEEDS = Needs(["o2"], ["o1"])
 PUBLISHED = Published({"o2": 50}, {("o1", 0): WrittenDeadLetters(40, 3)})
 
@@ -86,7 +86,7 @@ def test_checkpoint_of_these_logs_is_usable() -> None:
         ),
     ],
 )
-def test_checkpoint_of_other_logs_is_a_misfit(logs: Logs, published: Published, targets: int, why: str) -> None:
+def test_checkpoint_of_other_logs_is_a_misfit(logs: CurrentLogs, published: Published, targets: int, why: str) -> None:
     assert why in (why_unusable(made(), logs, published, targets, NEEDS) or "it fits")
 
 

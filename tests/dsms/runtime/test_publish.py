@@ -16,7 +16,7 @@ from dsms.model.objects import Source
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
+from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges
 from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters, published_in_log, read_entry
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_heartbeats, result_records
 from dsms.runtime.lanes.manifest import Manifest
@@ -129,7 +129,7 @@ def test_records_of_a_marked_result_name_the_cluster_and_no_executor(outputs) ->
     marked = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main"))
     assert [headers[-1] for headers in records_of(marked, CHANGES).headers or ()] == [("dsms-by", b"main/results")] * 3
     filling = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main", fills="o9"))
-    epoch = Epoch(Manifest(epoch=7), {"o3": Result(filling, 42)}, (), (), {})
+    epoch = Epoch(Manifest(epoch=7), {"o3": QueryResult(filling, 42)}, (), (), {})
     (promised,) = result_heartbeats(epoch, Published({}, {}))
     assert promised.headers == [[("dsms-heartbeat", b"42"), ("dsms-by", b"main/results")]] * 2
 
@@ -184,7 +184,9 @@ def test_dead_letters_carry_their_provenance() -> None:
 
 
 def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
-    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): WrittenDeadLetters(5, 2)})
+    epoch = Epoch(
+        Manifest(epoch=7), {"o3": QueryResult(outputs["o3"], 42)}, (), (), {("o1", 0): WrittenDeadLetters(5, 2)}
+    )
     written = progress_entries(epoch, Published({}, {}))
     assert set(written) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
     entries = [read_entry(Entry(key, value, 0, at)) for at, (key, value) in enumerate(written.items())]
