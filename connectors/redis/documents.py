@@ -16,8 +16,8 @@ _NEVER = -1
 
 
 class RedisDocumentStore:
-    """Implements `connectors.state.documents.DocumentStore`. A key that cannot be such a document is ignored: one of
-    another type, such as a list, or one among those that expire which never does."""
+    """Implements `connectors.state.documents.DocumentStore`. Keys that cannot be documents are ignored: keys
+    of another type, such as a list, and keys that never expire although documents of their kind do."""
 
     def __init__(self, client: redis.Redis, cluster: str, alarms: Alarms) -> None:
         self._client, self._alarms = client, alarms

@@ -45,7 +45,7 @@ class Reporter:
         """Runs until `stopping` is set."""
         while not stopping.wait(_PERIOD_S):
             try:
-                self._tune()
+                self._read_tuning()
                 self._request_checkpoints()
                 for runner in self._runners().values():
                     runner.story.publish()
@@ -59,7 +59,7 @@ class Reporter:
         """The last reports."""
         return tuple(self._last.values())
 
-    def _tune(self) -> None:
+    def _read_tuning(self) -> None:
         """Reads the settings that users have changed for this executor."""
         try:
             self.tunable = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.tunable)

@@ -43,7 +43,7 @@ class StoryLog:
     ) -> None:
         self._fragment, self._executor, self._store = fragment, executor, store
         self._clock, self._monotonic = clock, monotonic
-        self._story, self._changing = Story(), threading.Lock()
+        self._story, self._lock = Story(), threading.Lock()
         self._publishing, self._continued = threading.Lock(), False
         self._published: Story | None = None
         self._published_at = 0.0
@@ -60,12 +60,12 @@ class StoryLog:
 
     def add(self, *entries: StoryEntry) -> None:
         """Adds entries."""
-        with self._changing:
+        with self._lock:
             self._story = self._story.after(*entries)
 
     def retract_batch(self) -> None:
         """Removes the entry about the last batch that has begun."""
-        with self._changing:
+        with self._lock:
             self._story = without_unused_batch(self._story)
 
     def publish(self) -> None:
@@ -83,7 +83,7 @@ class StoryLog:
         if self._continued:
             return
         earlier = _read(store.story(self._fragment, self._executor))
-        with self._changing:
+        with self._lock:
             self._story = earlier.followed_by(self._story)
         self._continued = True
 
