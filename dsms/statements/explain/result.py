@@ -25,8 +25,8 @@ from operators.windows.ranged_window import RangedWindow
 
 _COLUMNS = ("source", "partition", "from offset", "before offset", "setting", "from instant", "to instant")
 _EXACT = (
-    "its rates and the sizes of its windows never change, so at every instant its result is exact for the input "
-    "up to that instant"
+    "its shedding rates and window sizes never change while it runs: at every instant its result is exact for a prefix "
+    "of the input"
 )
 
 
