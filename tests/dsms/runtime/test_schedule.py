@@ -77,7 +77,7 @@ def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: flo
     first = measured.after(0.0, 0, Work((100_000,), 10_000, round(first_us * 1e8), bytes_in=1_000))
     second = measured.after(0.0, 0, Work((10_000,), 0, round(second_us * 1e7)))
     costs, behind = {(LANE, 0): first, (LANE, 1): second}, {LANE: (unread, 0.0)}
-    return Schedule(parse_policy(policy), costs=costs, behind=behind, came=dict.fromkeys(range(9), 0.0))
+    return Schedule(parse_policy(policy), costs=costs, behind=behind, arrived=dict.fromkeys(range(9), 0.0))
 
 
 def decided(scheduler: Schedule, current: Revision, budget_s: float = 1.0) -> BatchDecision:
