@@ -66,20 +66,20 @@ class RedisRuns:
         self._cluster, self._fragment = cluster, fragment
         self._cache = RunCache(cache, self._file_damaged)
         self._reports = DamageReports(client, cluster, fragment)
-        self._memory, self._limit = StateMemory(client, cluster, fragment), limit
+        self._account, self._limit = StateMemory(client, cluster, fragment), limit
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> None:
         """Stores the runs: in Redis up to the limit, the others on disk. All are durable when this returns."""
         if not runs:
             return
         blobs = {name: frame_to_ipc(frame) for name, frame in runs.items()}
-        admitted = self._memory.admit({name: len(blob) for name, blob in blobs.items()}, self._limit)
+        admitted = self._account.admit({name: len(blob) for name, blob in blobs.items()}, self._limit)
         with translated("writing state"):
             pipeline = self._client.pipeline(transaction=False)
             for name in admitted:
                 blob = blobs[name]
-                pipeline.delete(self._memory.run(name))
-                pipeline.hset(self._memory.run(name), mapping=run_fields(blob))  # type: ignore[arg-type]
+                pipeline.delete(self._account.run(name))
+                pipeline.hset(self._account.run(name), mapping=run_fields(blob))  # type: ignore[arg-type]
             pipeline.execute()
         for name, frame in runs.items():
             self._cache.write(name, frame, durable=name not in admitted)
@@ -93,7 +93,7 @@ class RedisRuns:
         return frame
 
     def _fetch(self, name: str) -> pl.DataFrame:
-        key_ = self._memory.run(name)
+        key_ = self._account.run(name)
         with translated("reading state"):
             fields = cast("dict[bytes, bytes]", self._client.hgetall(key_)) if self._is_run(key_) else {b"": b""}
         if not fields:
@@ -127,8 +127,8 @@ class RedisRuns:
 
     def _redis_damaged(self, name: str, reason: str) -> None:
         """Removes a damaged run from Redis, as damaged files are removed, so that recovery detects its loss."""
-        self._report(self._memory.run(name), reason)
-        self._memory.release([name])
+        self._report(self._account.run(name), reason)
+        self._account.release([name])
 
     def _report(self, place: str, reason: str) -> None:
         self._reports.report(place, f"{reason}; it is removed, and restored from a copy or computed again")
@@ -140,8 +140,8 @@ class RedisRuns:
         """The blob of a run, piece by piece. Raises ExternalError if the run is lost, if it leaves Redis in the
         meantime (a second call then reads it from this host), or, after the last piece, if it is damaged in Redis."""
         with translated("reading state"):
-            count = self._client.hlen(self._memory.run(name))
-            wanted = cast("bytes | None", self._client.hget(self._memory.run(name), CHECK)) if count else None
+            count = self._client.hlen(self._account.run(name))
+            wanted = cast("bytes | None", self._client.hget(self._account.run(name), CHECK)) if count else None
         count -= wanted is not None
         if not count:
             frame = self._cache.read(name)
@@ -151,7 +151,7 @@ class RedisRuns:
         check = 0
         for number in range(count):
             with translated("reading state"):
-                piece = cast("bytes | None", self._client.hget(self._memory.run(name), str(number)))
+                piece = cast("bytes | None", self._client.hget(self._account.run(name), str(number)))
             if piece is None:
                 raise ExternalError(f'run "{name}" left redis while it was read')
             check = crc32(piece, check)
@@ -164,7 +164,7 @@ class RedisRuns:
         """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. The run exists
         once `pieces` has ended without an error; `sweep` removes the remains of a crash. This host gets the run's file
         at once, since it is about to read all runs."""
-        admitted = bool(self._memory.admit({name: size}, self._limit))
+        admitted = bool(self._account.admit({name: size}, self._limit))
         with self._cache.writing_stream(name, durable=not admitted) as file:
             if admitted:
                 self._send(name, _copied_to(pieces, file))
@@ -173,7 +173,7 @@ class RedisRuns:
 
     def _send(self, name: str, pieces: Iterable[bytes]) -> None:
         """Writes a run to Redis; it gets its name once it is complete."""
-        unfinished = self._memory.run(name + _UNFINISHED)
+        unfinished = self._account.run(name + _UNFINISHED)
         with translated("writing state"):
             self._client.delete(unfinished)
         check = 0
@@ -183,7 +183,7 @@ class RedisRuns:
                 self._client.hset(unfinished, str(number), piece)
         with translated("writing state"):
             self._client.hset(unfinished, CHECK, str(check))
-            self._client.rename(unfinished, self._memory.run(name))
+            self._client.rename(unfinished, self._account.run(name))
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """The runs that are neither in Redis nor on this host."""
@@ -193,7 +193,7 @@ class RedisRuns:
         with translated("checking which state exists"):
             pipeline = self._client.pipeline(transaction=False)
             for name in listed:
-                pipeline.exists(self._memory.run(name))
+                pipeline.exists(self._account.run(name))
             stored = pipeline.execute()
         places = zip(listed, stored, strict=True)
         return {name for name, exists in places if not exists and self._cache.read(name) is None}
@@ -205,19 +205,19 @@ class RedisRuns:
     def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from Redis, once they are flushed to disk. Returns the locations of
         all named runs."""
-        resident = {name: size for name, size in self._memory.resident().items() if name in names}
+        resident = {name: size for name, size in self._account.resident().items() if name in names}
         gone = runs_to_spill(resident, limit, quotas)
         for name in gone:
             self.read(name)
             self._cache.flush(name)
-        self._memory.release(gone)
+        self._account.release(gone)
         resident = {name: size for name, size in resident.items() if name not in gone}
         return RunLocations(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes runs that no manifest refers to."""
         listed = list(names)
-        self._memory.release(listed)
+        self._account.release(listed)
         self._cache.delete(listed)
 
     def sweep(self, kept: set[str]) -> int:
@@ -230,7 +230,7 @@ class RedisRuns:
                 for name in self._client.scan_iter(_escaped(prefix) + "*", count=1000)
             }
         orphans = written - kept
-        self._memory.release(orphans | (self._memory.resident().keys() - kept))
+        self._account.release(orphans | (self._account.resident().keys() - kept))
         self._cache.sweep(kept)
         return len(orphans)
 

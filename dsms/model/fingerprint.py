@@ -25,7 +25,7 @@ from operators.core.stored_names import ADDED_LATER
 #: With 80 bits, the probability that two of a million different plans have the same name is below 10^-12.
 _HEX_DIGITS = 20
 #: Fields of a source that describe its topic in Kafka rather than its records.
-_LEARNED = ("topic_id", "marked_by", "joined", "adding_partitions_since", "skipped", "skipping", "homes")
+_LEARNED = ("topic_id", "marked_by", "added_partitions", "adding_partitions_since", "skipped", "skipping", "homes")
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
 
@@ -140,7 +140,7 @@ def _(value: Source) -> bytes:
     """The source as it was registered, because later changes of its topic do not change what is computed from it.
     Fields in `added_later` are left out while they are None.
     """
-    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.joined))
+    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.added_partitions))
     named = (name for name in value.__struct_fields__ if name not in _LEARNED)
     later = value.added_later
     present = [name for name in named if name not in later or getattr(value, name) is not None]

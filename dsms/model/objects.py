@@ -101,7 +101,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: writer.
     marked_by: str | None = None
     #: The partitions that were added to the topic later, each with the instant that its frontier starts at.
-    joined: dict[int, int] = {}
+    added_partitions: dict[int, int] = msgspec.field(default_factory=dict, name="joined")
     #: The version of the catalog since which reading is suspended because partitions are being added; None: not
     #: suspended.
     adding_partitions_since: int | None = msgspec.field(default=None, name="held")

@@ -55,7 +55,7 @@ class History:
     fell_behind_at: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     queries: frozenset[str] = frozenset()
     #: The number of executors before it was last reduced by one; 0 after an increase.
-    before: int = 0
+    count_before_decrease: int = 0
 
 
 def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
@@ -104,7 +104,7 @@ def _with_pace(load: ExecutorLoad, past: History, now: float) -> History:
 
 
 def _more(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
-    enough = past.before if past.before > load.requested else 2 * load.requested
+    enough = past.count_before_decrease if past.count_before_decrease > load.requested else 2 * load.requested
     count = max(load.requested, min(enough, scaling.most, load.fragments))
     if count == load.requested:
         return count, past
@@ -118,7 +118,7 @@ def _fewer(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> t
     at = _known(past, count, now)
     if count == load.requested or (at is not None and load.arriving > _LOWER_RATE * at):
         return load.requested, past
-    return count, replace(past, since=None, before=load.requested)
+    return count, replace(past, since=None, count_before_decrease=load.requested)
 
 
 def _known(past: History, count: int, now: float) -> float | None:

@@ -51,7 +51,7 @@ def with_partitions(catalog: Catalog, source: Source, count: int, instant: int |
     return with_source(
         catalog,
         msgspec.structs.replace(
-            source, partitions=count, joined={**source.joined, **new}, adding_partitions_since=None
+            source, partitions=count, added_partitions={**source.added_partitions, **new}, adding_partitions_since=None
         ),
     )
 

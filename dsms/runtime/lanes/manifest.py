@@ -26,7 +26,8 @@ SourcePartition = tuple[str, int]
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """The position of a lane in a source partition: the next offset, and the clock there."""
+    """The position of a lane in a source partition: the next offset; the frontier and the greatest instant (`high`)
+    before it; and the states of the constraints on the order of records."""
 
     offset: Natural
     frontier: Int64 = BEGINNING
@@ -161,10 +162,10 @@ def read_manifest(body: bytes | None) -> Manifest | None:
 def first_position(source: Source, partition: int) -> Position:
     """The position of a lane that has read nothing of a partition. A partition that was added to the topic later begins
     at the instant from which on its records are accepted."""
-    return Position(source.start.get(partition, 0), source.joined.get(partition, BEGINNING))
+    return Position(source.start.get(partition, 0), source.added_partitions.get(partition, BEGINNING))
 
 
-def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
+def with_added_partitions(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
     """The progress, completed by the partitions that were added to the sources' topics since. They do not hold back any
     frontier: all instants that the lane has passed are below the instants at which these partitions begin."""
     if all(
@@ -174,7 +175,7 @@ def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneMa
     ):
         return progress
 
-    def joined(positions: Positions) -> Positions:
+    def completed(positions: Positions) -> Positions:
         return {
             name: {**{part: first_position(sources[name], part) for part in sources[name].partitions_read}, **parts}
             if name in sources
@@ -184,12 +185,12 @@ def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneMa
 
     queues = {
         stage: Queue(
-            joined(queue.done),
-            [msgspec.structs.replace(segment, upto=joined(segment.upto)) for segment in queue.segments],
+            completed(queue.done),
+            [msgspec.structs.replace(segment, upto=completed(segment.upto)) for segment in queue.segments],
         )
         for stage, queue in progress.queues.items()
     }
-    return msgspec.structs.replace(progress, positions=joined(progress.positions), queues=queues)
+    return msgspec.structs.replace(progress, positions=completed(progress.positions), queues=queues)
 
 
 def beginning(lane: Lane, targets: int) -> LaneManifest:

@@ -10,7 +10,7 @@ from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import merge_traces
 
 #: By vertex key, which traces of a lane are divided by family member.
-Members = dict[str, tuple[bool, ...]]
+TracesByMember = dict[str, tuple[bool, ...]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class MergeRules:
 
 
 def merged_lanes(
-    groups: list[LaneManifest], rules: MergeRules, members: Callable[[LaneManifest], Members]
+    groups: list[LaneManifest], rules: MergeRules, members: Callable[[LaneManifest], TracesByMember]
 ) -> list[LaneManifest]:
     """The lanes after merging as many as possible."""
     merged: list[LaneManifest] = []
@@ -61,7 +61,7 @@ def _can_merge(first: LaneManifest, second: LaneManifest, rules: MergeRules) -> 
     return all(first.positions[source] == second.positions[source] for source in common)
 
 
-def _merge(first: LaneManifest, second: LaneManifest, members: Members) -> LaneManifest:
+def _merge(first: LaneManifest, second: LaneManifest, members: TracesByMember) -> LaneManifest:
     pairs = zip(first.runs, second.runs, strict=True)
     runs = [merge_traces(names, more, members, list.__add__) for names, more in pairs]
     return LaneManifest((*first.queries, *second.queries), second.positions | first.positions, runs)

@@ -16,7 +16,7 @@ from dsms.model.objects import JoinOrders, Source
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.warm_up import warm_up
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_added_partitions
 from dsms.runtime.lanes.merging import MergeRules, merged_lanes
 from dsms.runtime.lanes.midway_start import midway_progress
 from dsms.runtime.lanes.queues import SegmentCounts, has_queued_work
@@ -46,7 +46,7 @@ def revised(
     """The revision of a plan that continues from a manifest. Failed, paused and unshared queries get lanes of their
     own. `before` is the last revision; its compiled lanes are reused."""
     current = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
-    kept = [with_joined(progress, _sources(progress, plan)) for progress in current]
+    kept = [with_added_partitions(progress, _sources(progress, plan)) for progress in current]
     groups = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))

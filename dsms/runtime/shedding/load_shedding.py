@@ -40,12 +40,12 @@ _SPEEDUP_STEP, _MOST_SPEEDUP = 1.25, 64.0
 
 @dataclass(frozen=True)
 class Shedding:
-    """The state of a fragment's shedding after an epoch. The epoch was planned at the time `planned`; `arrivals` are
-    the records that arrive per second."""
+    """The state of a fragment's shedding after an epoch. The epoch was planned at the time `planned`; `arrival_rate` is
+    the number of records that arrive per second."""
 
     planned: float = 0.0
     unread: int = 0
-    arrivals: float = 0.0
+    arrival_rate: float = 0.0
     costs: Costs = field(default_factory=Costs)
     observed: Mapping[str, ObservedInput] = field(default_factory=dict)
     decision: SheddingDecision = field(default_factory=lambda: SheddingDecision({}))
@@ -73,22 +73,22 @@ class Shedding:
         planned = at - seconds
         passed = max(planned - self.planned, 1e-3) if self.planned else seconds
         fade = 0.5 ** (passed / _COST_HALF_LIFE_S)
-        arrived = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
+        arriving = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
         costs = self.costs if self.costs.known else Costs(revision.plan.partitions)
         if records >= _INFORMATIVE_RECORDS or (records and seconds >= self.batch_s):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
         for query, partition, statistics in epoch.measured.shed_input:
             observed[query] = observed.get(query, ObservedInput(at)).after(at, partition, statistics)
-        arrivals = max(arrived, arrived + (self.arrivals - arrived) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
-        return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
+        rate = max(arriving, arriving + (self.arrival_rate - arriving) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
+        return replace(self, planned=planned, unread=unread, arrival_rate=rate, costs=costs, observed=observed)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
         """The state with the rates and the size of the next batch. The backlog includes the records that arrived while
         the epoch was computed."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
         known = replace(self, batch_s=self._batch_seconds(demands), speedup=self._next_speedup(seconds))
-        waiting, before = self.unread + self.arrivals * seconds, self.decision.rates
+        waiting, before = self.unread + self.arrival_rate * seconds, self.decision.rates
         decision = decide(*known._scaled(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
         rates = {
             demand.query: _without_small_change(
@@ -96,7 +96,7 @@ class Shedding:
             )
             for demand in demands
         }
-        batch = int(_BACKLOG_PART * waiting + _BATCHES_OF_ARRIVALS * self.arrivals * known.batch_s)
+        batch = int(_BACKLOG_PART * waiting + _BATCHES_OF_ARRIVALS * self.arrival_rate * known.batch_s)
         return replace(known, decision=replace(decision, rates=rates), batch_records=batch or None)
 
     def _batch_seconds(self, demands: Sequence[Demand]) -> float:
@@ -109,8 +109,8 @@ class Shedding:
         arrive during a batch are for the next batch, so they are not part of the backlog."""
         usable = self.speedup * max(1 - self.costs.fixed / self.batch_s, _LEAST_USABLE)
         unshed = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
-        backlog = max(waiting - self.arrivals * self.batch_s, 0.0)
-        load = Load(backlog, self.arrivals, (self.costs.base + unshed) / usable)
+        backlog = max(waiting - self.arrival_rate * self.batch_s, 0.0)
+        load = Load(backlog, self.arrival_rate, (self.costs.base + unshed) / usable)
         return [replace(demand, cost=demand.cost / usable) for demand in demands], load
 
     def _next_speedup(self, seconds: float) -> float:

@@ -32,8 +32,9 @@ _ENOUGH_ROWS = 100
 @dataclass(frozen=True)
 class WindowSize:
     """The sizes of a query's windows as a `fraction` of their ranges. `expected` is the size of its state at this
-    fraction by the cost model, in bytes; `since` the instant since which that has not changed; `excess` the measured
-    size relative to the expected one. `fits` is False if the state is too large even with the smallest windows."""
+    fraction by the cost model, in bytes; `since` is the instant since which `expected` has not changed; `excess` is the
+    measured size relative to the expected one. `fits` is False if the state is too large even with the smallest
+    windows."""
 
     fraction: float = 1.0
     expected: float = 0.0
@@ -102,7 +103,7 @@ class _Query:
         """The next size of the query's windows, given the previous one."""
         assert self.output.sink is not None and self.output.sink.memory is not None
         bound, current = float(self.output.sink.memory), self._estimated(before.fraction)
-        size, expected = self._compared(before, self._bytes(current)), cache(partial(self._expected, current))
+        size, expected = self._with_excess(before, self._bytes(current)), cache(partial(self._expected, current))
         if size.expected == 0:
             return size
         chosen = fraction(lambda part: size.excess * expected(part), bound, size.fraction)
@@ -111,7 +112,7 @@ class _Query:
             replace(size, fits=fits) if chosen == size.fraction else WindowSize(chosen, excess=size.excess, fits=fits)
         )
 
-    def _compared(self, before: WindowSize, expected: float) -> WindowSize:
+    def _with_excess(self, before: WindowSize, expected: float) -> WindowSize:
         """The size with the excess, which is measured once the expected size was steady for as long as rows stay."""
         reached = query_frontier(self.output, self.lane, self.progress)
         steady = abs(expected - before.expected) <= _STEADY * before.expected

@@ -54,7 +54,7 @@ def test_a_source_is_held_until_all_have_followed_and_then_has_its_partitions() 
     assert world.turn(query, version=version - 1).adding_partitions_since == version
     assert world.turn(version=version).adding_partitions_since == version, "nobody reports the query"
     after = world.turn(query, version=version)
-    assert (after.adding_partitions_since, after.partitions, after.joined) == (None, 3, {1: 7, 2: 7})
+    assert (after.adding_partitions_since, after.partitions, after.added_partitions) == (None, 3, {1: 7, 2: 7})
     unchanged = world.store.catalog.version
     assert world.turn(query, version=version).adding_partitions_since is None
     assert world.store.catalog.version == unchanged
@@ -65,14 +65,14 @@ def test_instants_published_before_state_was_lost_count_as_passed() -> None:
     world.partitions, world.published = 2, {"o3": 40, "o9": 90}
     held = world.turn("o3").adding_partitions_since
     assert held is not None
-    assert world.turn("o3", version=held, reached=3).joined == {1: 40}
+    assert world.turn("o3", version=held, reached=3).added_partitions == {1: 40}
 
 
 def test_partitions_of_a_source_that_nobody_reads_count_from_the_beginning() -> None:
     world = World(SQL.partition("CREATE QUERY")[0])
     world.partitions = 2
     assert world.turn().adding_partitions_since is not None
-    assert list(world.turn(version=99).joined) == [1]
+    assert list(world.turn(version=99).added_partitions) == [1]
     assert passed("o1", {}, {}) is None
 
 

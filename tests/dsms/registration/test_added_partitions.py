@@ -37,13 +37,13 @@ def test_held_source_is_not_read() -> None:
     assert source(waiting).adding_partitions_since == waiting.version == before.version + 1
     assert plan_fragment(waiting, 1).suspended_sources == {source(before).id}
     after = source(grown(waiting))
-    assert (after.partitions, after.joined, after.adding_partitions_since) == (4, {2: 17, 3: 17}, None)
+    assert (after.partitions, after.added_partitions, after.adding_partitions_since) == (4, {2: 17, 3: 17}, None)
     assert plan_fragment(grown(waiting), 1).suspended_sources == frozenset()
 
 
 def test_more_partitions_may_join_later() -> None:
     first = grown(catalog())
-    assert source(with_partitions(first, source(first), 5, 30)).joined == {2: 17, 3: 17, 4: 30}
+    assert source(with_partitions(first, source(first), 5, 30)).added_partitions == {2: 17, 3: 17, 4: 30}
 
 
 def test_plans_keep_fingerprints_and_read_added_partitions() -> None:
