@@ -40,7 +40,7 @@ class Context(Protocol):
         """Changes the catalog, and returns it."""
         ...
 
-    def await_version(self, version: int) -> bool:
+    def await_halted(self, version: int) -> bool:
         """Whether all executors follow a version of the catalog in time."""
         ...
 

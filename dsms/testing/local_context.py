@@ -80,7 +80,7 @@ class LocalContext:
         """Raises UserError: a session reads its records at once, so it has none that blocks reading."""
         raise UserError("a LocalSession cannot skip records", hint="push the corrected records")
 
-    def await_version(self, version: int) -> bool:
+    def await_halted(self, version: int) -> bool:
         """True: nothing runs beside a statement."""
         return True
 

@@ -131,7 +131,7 @@ def _answer(statement: SkipRecord, context: Context) -> StatementResult:
     suspended = context.change(lambda catalog: with_reading_suspended(statement, catalog))
     source = _source(statement, suspended)
     try:
-        if not context.await_version(suspended.version):
+        if not context.await_halted(suspended.version):
             raise ExternalError(
                 "executors did not follow the catalog in time, so nothing was skipped", hint="try again", retryable=True
             )
