@@ -9,7 +9,7 @@ from math import inf, isinf
 
 
 @dataclass(frozen=True)
-class Document:
+class MemoryDocument:
     """The body of a document, and the time of the clock at which it expires, in seconds; inf if it never does."""
 
     body: bytes
@@ -21,8 +21,8 @@ class MemoryDocumentStore:
 
     >>> now = [0.0]
     >>> documents = MemoryDocumentStore(lambda: now[0])
-    >>> documents.set("executor:e", b"alive", "writing a sign of life", lasts_ms=4_000)
-    >>> documents.expiring("executor:", "reading signs of life")
+    >>> documents.set("executor:e", b"alive", "renewing the lease of an executor", ttl_ms=4_000)
+    >>> documents.expiring("executor:", "reading the statuses of executors")
     {'e': b'alive'}
     >>> now[0] = 4.0
     >>> documents.get("executor:e")
@@ -30,18 +30,18 @@ class MemoryDocumentStore:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, MemoryDocument] = {}
 
     def get(self, name: str) -> bytes | None:
         """A document; None if it does not exist or has expired."""
         found = self.all().get(name)
         return None if found is None else found.body
 
-    def set(self, name: str, body: bytes, doing: str, lasts_ms: int | None = None) -> None:
-        """Replaces a document, which expires after `lasts_ms`; None means never."""
+    def set(self, name: str, body: bytes, doing: str, ttl_ms: int | None = None) -> None:
+        """Replaces a document, which expires after `ttl_ms`; None means never."""
         with self._lock:
-            ends = inf if lasts_ms is None else self._clock() + lasts_ms / 1000
-            self._documents[name] = Document(body, ends)
+            ends = inf if ttl_ms is None else self._clock() + ttl_ms / 1000
+            self._documents[name] = MemoryDocument(body, ends)
 
     def delete(self, name: str, doing: str) -> None:
         """Removes a document, if it exists."""
@@ -60,7 +60,7 @@ class MemoryDocumentStore:
     def ping(self) -> None:
         """Memory always answers."""
 
-    def all(self) -> dict[str, Document]:
+    def all(self) -> dict[str, MemoryDocument]:
         """The documents that have not expired, in the order of their names."""
         with self._lock:
             now = self._clock()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import isinf
 
 from connectors.memory.documents import MemoryDocumentStore
-from connectors.memory.manifest import Manifest
-from connectors.memory.runs import Runs
-from connectors.state.inspection import Found, FoundManifest
+from connectors.memory.manifest import SharedManifest
+from connectors.memory.runs import SharedRuns
+from connectors.state.inspection import FoundDocument, FoundManifest
 
 _DOCUMENT, _MANIFEST, _RUN = "document", "manifest", "run"
 
@@ -20,20 +20,24 @@ class MemoryInspection:
     store = "memory"
 
     def __init__(
-        self, cluster: str, documents: MemoryDocumentStore, manifests: Mapping[str, Manifest], runs: Mapping[str, Runs]
+        self,
+        cluster: str,
+        documents: MemoryDocumentStore,
+        manifests: Mapping[str, SharedManifest],
+        runs: Mapping[str, SharedRuns],
     ) -> None:
         self.cluster, self._documents, self._manifests, self._runs = cluster, documents, manifests, runs
 
-    def documents(self) -> list[Found]:
+    def documents(self) -> list[FoundDocument]:
         """The documents of the cluster."""
         return [
-            Found(_key(_DOCUMENT, name), name, "string", isinf(each.ends), each.body)
+            FoundDocument(_key(_DOCUMENT, name), name, "string", isinf(each.ends), each.body)
             for name, each in self._documents.all().items()
         ]
 
     def fragments(self) -> list[str]:
         """The names of the fragments that have a manifest."""
-        return sorted(name for name, found in self._manifests.items() if found != Manifest())
+        return sorted(name for name, found in self._manifests.items() if found != SharedManifest())
 
     def manifest(self, fragment: str) -> FoundManifest:
         """The manifest of a fragment."""
@@ -46,7 +50,7 @@ class MemoryInspection:
     def damage(self, run: bytes) -> str | None:
         """Why the run under a key is damaged; None if it is sound."""
         _, fragment, name = run.decode().split(" ", 2)
-        return "the run is damaged" if name in self._runs[fragment].spoiled else None
+        return "the run is damaged" if name in self._runs[fragment].damaged else None
 
     def delete(self, key: bytes) -> None:
         """Removes a key."""

@@ -13,7 +13,7 @@ _NOBODY = Claim(0, 0)
 
 
 @dataclass
-class Manifest:
+class SharedManifest:
     """What all stores of one manifest share: the greatest claim, the manifest, and the number of the commit that wrote
     it."""
 
@@ -31,7 +31,7 @@ class Manifest:
 class MemoryManifest:
     """Implements `connectors.state.manifests.ManifestStore`."""
 
-    def __init__(self, manifest: Manifest, place: str, clock: Callable[[], float]) -> None:
+    def __init__(self, manifest: SharedManifest, place: str, clock: Callable[[], float]) -> None:
         self._manifest, self._clock = manifest, clock
         self._commits = 0
         self.place = place
@@ -61,6 +61,6 @@ class MemoryManifest:
         self._manifest.claim, self._manifest.commit = claim, 0
 
     def _owner(self) -> Claim:
-        """The greatest claim that a clock can have given out."""
-        held = self._manifest.claim
-        return held if max(held) <= int(self._clock()) * 1000 + AHEAD_MS else _NOBODY
+        """The greatest claim that is not too far ahead of the clock."""
+        claim = self._manifest.claim
+        return claim if max(claim) <= int(self._clock()) * 1000 + AHEAD_MS else _NOBODY

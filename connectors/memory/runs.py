@@ -10,21 +10,21 @@ from pathlib import Path
 
 import polars as pl
 
-from connectors.state.run_memory import Part, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
 
 @dataclass
-class Runs:
+class SharedRuns:
     """The runs of a fragment: those in shared memory, and those of each host, by its directory."""
 
     shared: dict[str, pl.DataFrame] = field(default_factory=dict)
     hosts: dict[Path, dict[str, pl.DataFrame]] = field(default_factory=lambda: defaultdict(dict))
     #: The shared runs that a test has damaged.
-    spoiled: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
     #: The damage that was found and not drained yet: the reason by run.
-    damage: dict[str, str] = field(default_factory=dict)
+    found_damage: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -32,13 +32,13 @@ class MemoryRuns:
     """Implements `connectors.state.runs.RunStore`. A copy on a host is in memory, too, and is never damaged there.
     Frames are stored as they are; they are encoded only for their sizes, if there is a limit, and for checkpoints.
 
-    >>> runs = MemoryRuns(Runs(), Path("host"))
+    >>> runs = MemoryRuns(SharedRuns(), Path("host"))
     >>> runs.write({"1/a": pl.DataFrame({"k": [1]})})
     >>> runs.read("1/a")["k"].to_list(), runs.missing(["1/a", "1/b"])
     ([1], {'1/b'})
     """
 
-    def __init__(self, runs: Runs, cache: Path, limit: int | None = None) -> None:
+    def __init__(self, runs: SharedRuns, cache: Path, limit: int | None = None) -> None:
         self._runs, self._lock, self._limit = runs, runs.lock, limit
         self._host = runs.hosts[cache]
 
@@ -66,7 +66,7 @@ class MemoryRuns:
     def damage(self) -> dict[str, str]:
         """The damage that any store of the fragment has found since the last call: the reason by run."""
         with self._lock:
-            found, self._runs.damage = self._runs.damage, {}
+            found, self._runs.found_damage = self._runs.found_damage, {}
         return found
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -84,15 +84,15 @@ class MemoryRuns:
         with self._lock:
             return set(names) - self._runs.shared.keys() - self._host.keys()
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in shared memory or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from shared memory. Returns the locations of all named runs."""
         with self._lock:
             resident = {name: _size(self._runs.shared[name]) for name in names & self._runs.shared.keys()}
-            for name in leaving(resident, limit, parts):
+            for name in runs_to_spill(resident, limit, quotas):
                 self.read(name)
                 del self._runs.shared[name], resident[name]
             return RunLocations(resident, {name: self.check(name) or 0 for name in names - resident.keys()})
@@ -126,10 +126,12 @@ class MemoryRuns:
 
     def _fetched(self, name: str) -> pl.DataFrame:
         """A run from shared memory. A damaged one is removed, so that recovery detects its loss."""
-        if name in self._runs.spoiled:
-            self._runs.spoiled.discard(name)
+        if name in self._runs.damaged:
+            self._runs.damaged.discard(name)
             self._runs.shared.pop(name, None)
-            self._runs.damage[name] = "damaged in memory; it is removed, and restored from a copy or computed again"
+            self._runs.found_damage[name] = (
+                "damaged in memory; it is removed, and restored from a copy or computed again"
+            )
             raise ExternalError(f'run "{name}" is damaged in memory', hint="its state is rebuilt from kafka")
         if name not in self._runs.shared:
             problem = f'run "{name}" is neither in memory nor on this host'

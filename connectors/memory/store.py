@@ -10,8 +10,8 @@ from pathlib import Path
 from connectors.memory.answers import MemoryAnswers
 from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.inspection import MemoryInspection
-from connectors.memory.manifest import Manifest, MemoryManifest
-from connectors.memory.runs import MemoryRuns, Runs
+from connectors.memory.manifest import MemoryManifest, SharedManifest
+from connectors.memory.runs import MemoryRuns, SharedRuns
 from connectors.state.cluster import ClusterState
 
 
@@ -20,7 +20,7 @@ class MemoryState:
     share the state of a server. `clock` returns seconds since 1970; leases expire by it.
 
     >>> state = MemoryState("main", clock=lambda: 0.0)
-    >>> state.cluster().write_sign_of_life("e", b"alive")
+    >>> state.cluster().renew_lease("e", b"alive")
     >>> state.cluster().executors()
     {'e': b'alive'}
     """
@@ -28,8 +28,8 @@ class MemoryState:
     def __init__(self, cluster: str = "local", clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._clock = cluster, clock
         self._documents = MemoryDocumentStore(clock)
-        self._manifests: dict[str, Manifest] = defaultdict(Manifest)
-        self._runs: dict[str, Runs] = defaultdict(Runs)
+        self._manifests: dict[str, SharedManifest] = defaultdict(SharedManifest)
+        self._runs: dict[str, SharedRuns] = defaultdict(SharedRuns)
         self._answers = MemoryAnswers(clock)
 
     def cluster(self) -> ClusterState:
@@ -52,6 +52,6 @@ class MemoryState:
         """The answers that are kept for idempotency keys."""
         return self._answers
 
-    def spoil(self, fragment: str, run: str) -> None:
+    def damage_run(self, fragment: str, run: str) -> None:
         """Damages the shared copy of a run, as a fault of a server may; for tests."""
-        self._runs[fragment].spoiled.add(run)
+        self._runs[fragment].damaged.add(run)

@@ -13,8 +13,8 @@ _BEGIN = """
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'string' and kind ~= 'none' then return 'no entry' end
 if redis.call('TYPE', KEYS[2]).ok ~= 'zset' then redis.call('DEL', KEYS[2]) end
-local held = redis.call('GET', KEYS[1])
-if held then return held end
+local earlier = redis.call('GET', KEYS[1])
+if earlier then return earlier end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[3])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[2] - ARGV[3])
 redis.call('ZADD', KEYS[2], ARGV[2], KEYS[1])
@@ -41,19 +41,19 @@ class RedisAnswers:
 
     def __init__(self, client: redis.Redis, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
         self._prefix = "dsms:{" + cluster + "}:answer"
-        self._bounds = (ttl_s, most)
+        self._limits = (ttl_s, most)
         self._begin, self._replace = client.register_script(_BEGIN), client.register_script(_REPLACE)
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
         """Stores the entry and returns None; if the key has an entry already, returns that one instead."""
         with translated("looking up an idempotency key"):
-            earlier = self._begin(keys=[self._name(key), f"{self._prefix}s"], args=[entry, time.time(), *self._bounds])
+            earlier = self._begin(keys=[self._name(key), f"{self._prefix}s"], args=[entry, time.time(), *self._limits])
         return bytes(earlier) if earlier else None
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False if the key now has another entry or none."""
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
+        """Replaces the entry if it equals `expected`; False if the key has another entry or none."""
         with translated("keeping an answer"):
-            return bool(self._replace(keys=[self._name(key)], args=[held, entry]))
+            return bool(self._replace(keys=[self._name(key)], args=[expected, entry]))
 
     def _name(self, key: str) -> str:
         return f"{self._prefix}:{key}"

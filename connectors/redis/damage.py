@@ -21,15 +21,15 @@ class DamageReports:
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client, self._key = client, key(cluster, fragment, "damage")
         #: Reports that could not be written yet, since Redis is unavailable or full.
-        self._waiting: dict[str, str] = {}
+        self._pending: dict[str, str] = {}
 
     def report(self, place: str, reason: str) -> None:
         """Reports damage at a place. If Redis refuses the report, it is written with the next one."""
-        self._waiting = dict([*self._waiting.items(), (place, reason)][-_MOST:])
+        self._pending = dict([*self._pending.items(), (place, reason)][-_MOST:])
         with suppress(ExternalError), translated("reporting damaged state"):
             if self._client.hlen(self._key) < _MOST:
-                self._client.hset(self._key, mapping=dict[Any, Any](self._waiting))
-            self._waiting = {}
+                self._client.hset(self._key, mapping=dict[Any, Any](self._pending))
+            self._pending = {}
 
     def drain(self) -> dict[str, str]:
         """Returns and removes the reports."""
@@ -39,6 +39,6 @@ class DamageReports:
             found = cast("dict[bytes, bytes]", self._client.hgetall(self._key))
             if found:
                 self._client.hdel(self._key, *found)
-        waiting, self._waiting = self._waiting, {}
-        heard = {place.decode(errors="replace"): reason.decode(errors="replace") for place, reason in found.items()}
-        return {**heard, **waiting}
+        pending, self._pending = self._pending, {}
+        reported = {place.decode(errors="replace"): reason.decode(errors="replace") for place, reason in found.items()}
+        return {**reported, **pending}

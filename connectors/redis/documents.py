@@ -16,8 +16,8 @@ _NEVER = -1
 
 
 class RedisDocumentStore:
-    """Implements `connectors.state.documents.DocumentStore`. A key that cannot be such a document is ignored: one of
-    another type, such as a list, or one among those that expire which never does."""
+    """Implements `connectors.state.documents.DocumentStore`. Keys that cannot be documents are ignored: keys
+    of another type, such as a list, and keys that never expire although documents of their kind do."""
 
     def __init__(self, client: redis.Redis, cluster: str, alarms: Alarms) -> None:
         self._client, self._alarms = client, alarms
@@ -31,10 +31,10 @@ class RedisDocumentStore:
             # unlike GET, MGET returns None for a key that is not a string
             return cast("list[bytes | None]", self._client.mget([self._prefix + name]))[0]
 
-    def set(self, name: str, body: bytes, doing: str, lasts_ms: int | None = None) -> None:
+    def set(self, name: str, body: bytes, doing: str, ttl_ms: int | None = None) -> None:
         """Replaces a document even if Redis is full: documents are small, and some of them help to free memory."""
         with translated(doing):
-            self._replace(keys=[self._prefix + name], args=[body, lasts_ms or 0])
+            self._replace(keys=[self._prefix + name], args=[body, ttl_ms or 0])
 
     def delete(self, name: str, doing: str) -> None:
         """Removes a document, if it exists."""

@@ -19,7 +19,7 @@ from connectors.redis.damage import DamageReports
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import StateMemory
-from connectors.state.run_memory import Part, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
@@ -28,12 +28,12 @@ from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_fra
 CHUNK = 48 * 1024 * 1024
 #: The suffix of the name of a run that is being restored.
 _UNFINISHED = "/unfinished"
-#: The field of the check sum.
+#: The field of the checksum.
 CHECK = "crc32"
 
 
 def run_fields(blob: bytes) -> dict[str, bytes]:
-    """The fields of a run's hash in Redis: its pieces by number, and the check sum of the whole.
+    """The fields of a run's hash in Redis: its pieces by number, and the checksum of the whole.
 
     >>> run_fields(b"abc")
     {'0': b'abc', 'crc32': b'891568578'}
@@ -43,7 +43,7 @@ def run_fields(blob: bytes) -> dict[str, bytes]:
 
 
 def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
-    """The run in the fields of a hash in Redis. Raises Malformed if it is damaged. Older versions wrote no check sum:
+    """The run in the fields of a hash in Redis. Raises Malformed if it is damaged. Older versions wrote no checksum:
     Arrow validates their runs."""
     pieces = {name: piece for name, piece in fields.items() if name != CHECK.encode()}
     blob = b"".join(pieces[number] for number in (str(at).encode() for at in range(len(pieces))) if number in pieces)
@@ -53,7 +53,7 @@ def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
     if wanted is None:
         return untrusted_frame(blob)
     if wanted != str(crc32(blob)).encode():
-        raise Malformed("the check sum differs")
+        raise Malformed("the checksum differs")
     return frame_from_ipc(blob)
 
 
@@ -66,23 +66,23 @@ class RedisRuns:
         self._cluster, self._fragment = cluster, fragment
         self._cache = RunCache(cache, self._file_damaged)
         self._reports = DamageReports(client, cluster, fragment)
-        self._memory, self._limit = StateMemory(client, cluster, fragment), limit
+        self._account, self._limit = StateMemory(client, cluster, fragment), limit
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> None:
         """Stores the runs: in Redis up to the limit, the others on disk. All are durable when this returns."""
         if not runs:
             return
         blobs = {name: frame_to_ipc(frame) for name, frame in runs.items()}
-        admitted = self._memory.admit({name: len(blob) for name, blob in blobs.items()}, self._limit)
+        admitted = self._account.admit({name: len(blob) for name, blob in blobs.items()}, self._limit)
         with translated("writing state"):
             pipeline = self._client.pipeline(transaction=False)
             for name in admitted:
                 blob = blobs[name]
-                pipeline.delete(self._memory.run(name))
-                pipeline.hset(self._memory.run(name), mapping=run_fields(blob))  # type: ignore[arg-type]
+                pipeline.delete(self._account.run(name))
+                pipeline.hset(self._account.run(name), mapping=run_fields(blob))  # type: ignore[arg-type]
             pipeline.execute()
         for name, frame in runs.items():
-            self._cache.write(name, frame, lasting=name not in admitted)
+            self._cache.write(name, frame, durable=name not in admitted)
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from Redis. Raises ExternalError if it is lost; recovery rebuilds it."""
@@ -93,7 +93,7 @@ class RedisRuns:
         return frame
 
     def _fetch(self, name: str) -> pl.DataFrame:
-        key_ = self._memory.run(name)
+        key_ = self._account.run(name)
         with translated("reading state"):
             fields = cast("dict[bytes, bytes]", self._client.hgetall(key_)) if self._is_run(key_) else {b"": b""}
         if not fields:
@@ -109,7 +109,7 @@ class RedisRuns:
             ) from error
 
     def check(self, name: str) -> int | None:
-        """Verifies the check sums of a run's file. A damaged file is replaced by the copy in Redis. Returns the size of
+        """Verifies the checksums of a run's file. A damaged file is replaced by the copy in Redis. Returns the size of
         the file in bytes, None if this host has none. Raises ExternalError if the file was damaged and there is no
         copy."""
         if self._cache.size(name) is None:
@@ -127,8 +127,8 @@ class RedisRuns:
 
     def _redis_damaged(self, name: str, reason: str) -> None:
         """Removes a damaged run from Redis, as damaged files are removed, so that recovery detects its loss."""
-        self._report(self._memory.run(name), reason)
-        self._memory.release([name])
+        self._report(self._account.run(name), reason)
+        self._account.release([name])
 
     def _report(self, place: str, reason: str) -> None:
         self._reports.report(place, f"{reason}; it is removed, and restored from a copy or computed again")
@@ -140,8 +140,8 @@ class RedisRuns:
         """The blob of a run, piece by piece. Raises ExternalError if the run is lost, if it leaves Redis in the
         meantime (a second call then reads it from this host), or, after the last piece, if it is damaged in Redis."""
         with translated("reading state"):
-            count = self._client.hlen(self._memory.run(name))
-            wanted = cast("bytes | None", self._client.hget(self._memory.run(name), CHECK)) if count else None
+            count = self._client.hlen(self._account.run(name))
+            wanted = cast("bytes | None", self._client.hget(self._account.run(name), CHECK)) if count else None
         count -= wanted is not None
         if not count:
             frame = self._cache.read(name)
@@ -151,29 +151,29 @@ class RedisRuns:
         check = 0
         for number in range(count):
             with translated("reading state"):
-                piece = cast("bytes | None", self._client.hget(self._memory.run(name), str(number)))
+                piece = cast("bytes | None", self._client.hget(self._account.run(name), str(number)))
             if piece is None:
                 raise ExternalError(f'run "{name}" left redis while it was read')
             check = crc32(piece, check)
             yield piece
         if count and wanted is not None and wanted != str(check).encode():
-            self._redis_damaged(name, "the check sum differs")
-            raise ExternalError(f'run "{name}" is damaged in redis: the check sum differs')
+            self._redis_damaged(name, "the checksum differs")
+            raise ExternalError(f'run "{name}" is damaged in redis: the checksum differs')
 
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. The run exists
         once `pieces` has ended without an error; `sweep` removes the remains of a crash. This host gets the run's file
         at once, since it is about to read all runs."""
-        admitted = bool(self._memory.admit({name: size}, self._limit))
-        with self._cache.writing_stream(name, lasting=not admitted) as file:
+        admitted = bool(self._account.admit({name: size}, self._limit))
+        with self._cache.writing_stream(name, durable=not admitted) as file:
             if admitted:
-                self._send(name, _written(pieces, file))
+                self._send(name, _copied_to(pieces, file))
             else:
                 file.writelines(pieces)
 
     def _send(self, name: str, pieces: Iterable[bytes]) -> None:
         """Writes a run to Redis; it gets its name once it is complete."""
-        unfinished = self._memory.run(name + _UNFINISHED)
+        unfinished = self._account.run(name + _UNFINISHED)
         with translated("writing state"):
             self._client.delete(unfinished)
         check = 0
@@ -183,7 +183,7 @@ class RedisRuns:
                 self._client.hset(unfinished, str(number), piece)
         with translated("writing state"):
             self._client.hset(unfinished, CHECK, str(check))
-            self._client.rename(unfinished, self._memory.run(name))
+            self._client.rename(unfinished, self._account.run(name))
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """The runs that are neither in Redis nor on this host."""
@@ -193,31 +193,31 @@ class RedisRuns:
         with translated("checking which state exists"):
             pipeline = self._client.pipeline(transaction=False)
             for name in listed:
-                pipeline.exists(self._memory.run(name))
+                pipeline.exists(self._account.run(name))
             stored = pipeline.execute()
         places = zip(listed, stored, strict=True)
-        return {name for name, there in places if not there and self._cache.read(name) is None}
+        return {name for name, exists in places if not exists and self._cache.read(name) is None}
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in Redis or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from Redis, once they are flushed to disk. Returns the locations of
         all named runs."""
-        resident = {name: size for name, size in self._memory.resident().items() if name in names}
-        gone = leaving(resident, limit, parts)
+        resident = {name: size for name, size in self._account.resident().items() if name in names}
+        gone = runs_to_spill(resident, limit, quotas)
         for name in gone:
             self.read(name)
             self._cache.flush(name)
-        self._memory.release(gone)
+        self._account.release(gone)
         resident = {name: size for name, size in resident.items() if name not in gone}
         return RunLocations(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes runs that no manifest refers to."""
         listed = list(names)
-        self._memory.release(listed)
+        self._account.release(listed)
         self._cache.delete(listed)
 
     def sweep(self, kept: set[str]) -> int:
@@ -230,12 +230,12 @@ class RedisRuns:
                 for name in self._client.scan_iter(_escaped(prefix) + "*", count=1000)
             }
         orphans = written - kept
-        self._memory.release(orphans | (self._memory.resident().keys() - kept))
+        self._account.release(orphans | (self._account.resident().keys() - kept))
         self._cache.sweep(kept)
         return len(orphans)
 
 
-def _written(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
+def _copied_to(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
     """The pieces; each is written to the file before it is yielded."""
     for piece in pieces:
         file.write(piece)
@@ -244,14 +244,14 @@ def _written(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
 
 def _in_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in pieces of `CHUNK` bytes, the last one shorter."""
-    held = bytearray()
+    buffer = bytearray()
     for piece in pieces:
-        held += piece
-        while len(held) >= CHUNK:
-            yield bytes(held[:CHUNK])
-            del held[:CHUNK]
-    if held:
-        yield bytes(held)
+        buffer += piece
+        while len(buffer) >= CHUNK:
+            yield bytes(buffer[:CHUNK])
+            del buffer[:CHUNK]
+    if buffer:
+        yield bytes(buffer)
 
 
 def _escaped(prefix: str) -> str:

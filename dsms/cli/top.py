@@ -28,7 +28,7 @@ def top(  # noqa: PLR0913 (the options of a command line)
     ] = "load",
     rows: Annotated[int, typer.Option("--rows", min=1, help="Number of queries to show.")] = 25,
     every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two updates.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Show the present state once, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the current state once, and exit.")] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,

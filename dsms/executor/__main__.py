@@ -158,14 +158,14 @@ def main(  # noqa: PLR0913 one parameter an option
         faults=os.environ.get("DSMS_FAULT", ""),
         alarms=logged_alarms(),
     )
-    Tuning().over(settings.bounds)  # refuses bounds that contradict each other
+    Tuning().over(settings.tunable)  # refuses settings that contradict each other
     os.environ[MODE_VARIABLE] = mode_of({MODE_VARIABLE: python_sandbox})  # Spark's workers inherit it
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     set_worker_limit(worker_memory_mb, master, os.environ)
-    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
-        session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
+    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as starting:
+        session = starting.submit(spark_session, master, settings.scratch, partitions, driver_host)
         # imported only here: this import takes as long as the start of the JVM, which runs in the other thread
         from dsms.executor.process import ExecutorProcess
         from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports

@@ -11,7 +11,7 @@ from functools import reduce
 from dsms.introspection.entities import Adherence, Queue, Synopsis
 from dsms.introspection.metrics import Sample
 from dsms.introspection.operator_metrics import Operator, values
-from dsms.measurements.work import Measured, Measures
+from dsms.measurements.work import FragmentMetrics, VertexMetrics
 from dsms.planner.physical.lane import Lane, Output
 from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
@@ -40,7 +40,7 @@ class Sampler:
     """Samples the entities of a fragment at `now`, a time of the clock of the measurements."""
 
     fragment: str
-    measures: Measures
+    metrics: FragmentMetrics
     now: float
 
     def operators(self, lanes: Mapping[str, Lane]) -> tuple[Operator, ...]:
@@ -60,7 +60,7 @@ class Sampler:
     def _lane_operators(self, lane: Lane) -> Iterator[Operator]:
         flow, name = lane.flow, self._entity_ids(lane)
         for at, vertex in enumerate(flow.vertices):
-            sample = Sample.of(self.measures.of(lane.id, flow.keys[at]), self.now)
+            sample = Sample.of(self.metrics.of(lane.id, flow.keys[at]), self.now)
             yield Operator(
                 id=name(at),
                 fragment=self.fragment,
@@ -78,7 +78,7 @@ class Sampler:
         for at, vertex in enumerate(lane.flow.vertices):
             if vertex.stage == 0 or not (traces := len(vertex.operator.traces())):
                 continue
-            measured = self.measures.of(lane.id, lane.flow.keys[at])
+            measured = self.metrics.of(lane.id, lane.flow.keys[at])
             yield Synopsis(
                 id=name(at),
                 fragment=self.fragment,
@@ -121,7 +121,7 @@ class Sampler:
         """The adherence to constraints that a vertex checks over all partitions of a source."""
         name = self._entity_ids(lane)
         for at, vertex in enumerate(lane.flow.vertices):
-            adherences = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
+            adherences = self.metrics.of(lane.id, lane.flow.keys[at]).adherence.values()
             if not adherences or not isinstance(checker := vertex.operator, Clustered | Referenced):
                 continue
             worst, violations = reduce(Measurement.combined, adherences, Measurement())
@@ -145,7 +145,7 @@ class Sampler:
             leaf = lane.leaf(source_id)
             source, end = lane.sources[leaf], ends.get((lane.sources[leaf].topic, partition))
             rows = None if end is None else max(end - offset, 0)
-            size = self.measures.of(lane.id, lane.flow.keys[lane.flow.leaf(leaf)]).row_bytes
+            size = self.metrics.of(lane.id, lane.flow.keys[lane.flow.leaf(leaf)]).row_bytes
             yield Queue(
                 id=f"{self.fragment}-{lane.id}-{source_id}-{partition}",
                 fragment=self.fragment,
@@ -197,7 +197,7 @@ def _queries(lane: Lane, at: int) -> tuple[str, ...]:
     return _names(lane.by_vertex.get(at, ()))
 
 
-def _by_target(measured: Measured) -> tuple[int, ...]:
+def _by_target(measured: VertexMetrics) -> tuple[int, ...]:
     return tuple(measured.state[target][0] for target in sorted(measured.state))
 
 

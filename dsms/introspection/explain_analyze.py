@@ -46,7 +46,7 @@ _NO_MEASUREMENTS = "no executor has reported measurements yet"
 
 def explain_analyze(target: Object, reports: Sequence[Report], catalog: Catalog, size: float = 1.0) -> StatementResult:
     """The plan of a running query, one operator a row; inputs are below their operator and indented. `size` is the
-    present size of its windows as a fraction of their ranges."""
+    current size of its windows as a fraction of their ranges."""
     operators = [operator for report in reports for operator in report.operators if belongs_to(operator, target.name)]
     query = _planned(target, catalog)
     by_id = {operator.id: operator for operator in operators}
@@ -72,8 +72,8 @@ def expectations(query: PlannedQuery, statistics: Statistics, size: float) -> di
         for key, vertex in zip(flow.keys, flow.vertices, strict=True)
         if isinstance(vertex.operator, RangedWindow)
     }
-    present = replace(statistics, vertices={**statistics.vertices, **sized})
-    expected = zip(flow.keys, estimated(flow, present), strict=True)
+    current = replace(statistics, vertices={**statistics.vertices, **sized})
+    expected = zip(flow.keys, estimated(flow, current), strict=True)
     return {key: (vertex.flow.rows * statistics.speed, vertex.state_rows) for key, vertex in expected if vertex}
 
 

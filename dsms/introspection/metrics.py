@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsms.measurements.work import Measured
+from dsms.measurements.work import VertexMetrics
 
 
 class Sample(NamedTuple):
     """The measurements of a vertex at `now` (a time of their clock), and the rates derived from them."""
 
-    measured: Measured
+    measured: VertexMetrics
     now: float
     rows_in_per_second: float
     rows_out_per_second: float
     load: float
 
     @classmethod
-    def of(cls, measured: Measured, now: float) -> Sample:
+    def of(cls, measured: VertexMetrics, now: float) -> Sample:
         """The sample of a vertex."""
         return cls(measured, now, *measured.rates(now))
 

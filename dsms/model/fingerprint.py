@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import lru_cache, singledispatch
+from functools import cache, lru_cache, singledispatch
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from operators.core.stored_names import ADDED_LATER
 #: With 80 bits, the probability that two of a million different plans have the same name is below 10^-12.
 _HEX_DIGITS = 20
 #: Fields of a source that describe the state of its topic in Kafka, which changes after the source is registered.
-_TOPIC_FIELDS = ("topic_id", "marked_by", "joined", "held", "skipped", "skipping", "homes")
+_TOPIC_FIELDS = ("topic_id", "marked_by", "added_partitions", "adding_partitions_since", "skipped", "skipping", "homes")
 #: How many fingerprints of plans are memoized.
 _MEMO_SIZE = 1 << 14
 
@@ -112,7 +113,7 @@ def _(value: Mapping) -> bytes:  # type: ignore[type-arg]
 
 @_encoded.register
 def _(value: msgspec.Struct) -> bytes:
-    return _named_fields(value, value.__struct_fields__)
+    return _named_fields(value, value.__struct_fields__, _stored_names(type(value)))
 
 
 @memoized_by_identity(_MEMO_SIZE)
@@ -139,15 +140,22 @@ def _(value: Source) -> bytes:
     """The source as it was registered, because later changes of its topic do not change what is computed from it.
     Fields in `added_later` are left out while they are None.
     """
-    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.joined))
+    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.added_partitions))
     named = (name for name in value.__struct_fields__ if name not in _TOPIC_FIELDS)
     later = value.added_later
-    return _named_fields(value, [name for name in named if name not in later or getattr(value, name) is not None])
+    present = [name for name in named if name not in later or getattr(value, name) is not None]
+    return _named_fields(value, present, _stored_names(Source))
 
 
-def _named_fields(value: object, names: Iterable[str]) -> bytes:
+@cache
+def _stored_names(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+    """The names under which the fields of a struct are stored. They stay the same when a field is renamed."""
+    return dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+
+
+def _named_fields(value: object, names: Iterable[str], stored: Mapping[str, str] = MappingProxyType({})) -> bytes:
     version = value.operator_version if hasattr(type(value), "operator_version") else None  # type: ignore[attr-defined]
-    content = [_text(name) + _encoded(getattr(value, name)) for name in names]
+    content = [_text(stored.get(name, name)) + _encoded(getattr(value, name)) for name in names]
     return _tagged(type(value), _encoded(version), *content)
 
 

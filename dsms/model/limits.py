@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final
 
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from operators.core.errors import ConfigError, UserError
 
 #: The setting that every error about a limit names.
@@ -82,7 +82,7 @@ class Limits:
     #: Characters of a regular expression or of a LIKE pattern.
     pattern_length: int = 1_000
 
-    def check(self, name: str, count: int, what: str, place: Place | None = None) -> None:
+    def check(self, name: str, count: int, what: str, place: TextLocation | None = None) -> None:
         """Raises UserError, or SqlError if `place` is given, if `count` exceeds the limit `name`. `what` is the
         message, with `{}` for the count.
         """

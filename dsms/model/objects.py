@@ -101,10 +101,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: writer.
     marked_by: str | None = None
     #: The partitions that were added to the topic later, each with the instant that its frontier starts at.
-    joined: dict[int, int] = {}
+    added_partitions: dict[int, int] = msgspec.field(default_factory=dict, name="joined")
     #: The version of the catalog since which reading is suspended because partitions are being added; None: not
     #: suspended.
-    held: int | None = None
+    adding_partitions_since: int | None = msgspec.field(default=None, name="held")
     #: The offsets named by SKIP RECORD, by partition. Their records become dead letters, with any content.
     skipped: dict[int, tuple[int, ...]] = {}
     #: The version of the catalog since which reading is suspended because a record is being skipped; None: not
@@ -121,12 +121,14 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: Promises about its records; records that break one are refused.
     constraints: tuple[Constraint, ...] = ()
     #: The topic of its dead letters; None: the one derived from its name.
-    letters: str | None = None
+    own_dead_letter_topic: str | None = msgspec.field(default=None, name="letters")
     #: In plans only: the partitions that a part of a query reads; None: all.
     only: tuple[int, ...] | None = None
 
     #: Fields that are newer than stored fingerprints; fingerprints leave them out while they are None.
-    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
+    added_later: ClassVar[frozenset[str]] = frozenset(
+        {"own_dead_letter_topic", "arrival", "late_of", "only", "ahead_ms"}
+    )
 
     @property
     def partitions_read(self) -> Sequence[int]:
@@ -145,7 +147,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     @property
     def dead_letter_topic(self) -> str:
         """The topic of its dead letters."""
-        return self.letters or dead_letter_topic(self.name)
+        return self.own_dead_letter_topic or dead_letter_topic(self.name)
 
     @property
     def schema(self) -> pa.Schema:
@@ -277,14 +279,16 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: The fragments that run it together, each for a shard of its keys; empty: one fragment runs all of it.
     shares: Annotated[tuple[str, ...], FieldRole("placement", reset_on_division=True)] = ()
     #: The version of the catalog in which its fragments were last changed; 0: never.
-    divided: Annotated[int, FieldRole("placement")] = 0
+    divided_at_version: Annotated[int, FieldRole("placement")] = msgspec.field(default=0, name="divided")
     #: Whether more fragments are assigned to it when it falls behind.
     fragments_by_load: Annotated[bool, FieldRole("declared", "carried", compared=True)] = False
     #: The ids of the sources that it reads.
     reads: Annotated[tuple[str, ...], FieldRole("placement")] = ()
-    #: For view matching: the digests by which new queries find this one as a candidate (`marks`), and the queries from
-    #: whose rows this one is computed, as they were when it was created (`over`).
-    marks: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
+    #: For view matching: the digests by which new queries find this one as a candidate (`match_digests`), and the
+    #: queries from whose rows this one is computed, as they were when it was created.
+    match_digests: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = msgspec.field(
+        default=(), name="marks"
+    )
     over: Annotated[tuple[Former, ...], FieldRole("placement", "reset", reset_on_division=True, in_former=True)] = ()
     #: Its relative share of the executor's time when the executor cannot keep up with all queries.
     weight: Annotated[float, FieldRole("declared", "carried", compared=True)] = 1.0

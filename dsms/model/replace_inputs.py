@@ -16,9 +16,9 @@ def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.
     >>> with_inputs(logical.Union((first, first)), (first, second)) == logical.Union((first, second))
     True
     """
-    present = inputs(node)
-    assert len(present) == len(below)
-    if all(current is other for current, other in zip(present, below, strict=True)):
+    before = inputs(node)
+    assert len(before) == len(below)
+    if all(current is other for current, other in zip(before, below, strict=True)):
         return node
     return _with_new_inputs(node, below)
 

@@ -41,7 +41,7 @@ def sources_with_added_partitions(
 
 def with_reading_suspended(catalog: Catalog, source: Source) -> Catalog:
     """The catalog in which reading of the source is suspended."""
-    return with_source(catalog, msgspec.structs.replace(source, held=catalog.version + 1))
+    return with_source(catalog, msgspec.structs.replace(source, adding_partitions_since=catalog.version + 1))
 
 
 def with_partitions(catalog: Catalog, source: Source, count: int, instant: int | None) -> Catalog:
@@ -50,7 +50,9 @@ def with_partitions(catalog: Catalog, source: Source, count: int, instant: int |
     new = dict.fromkeys(range(source.partitions, count), BEGINNING if instant is None else instant)
     return with_source(
         catalog,
-        msgspec.structs.replace(source, partitions=count, joined={**source.joined, **new}, held=None),
+        msgspec.structs.replace(
+            source, partitions=count, added_partitions={**source.added_partitions, **new}, adding_partitions_since=None
+        ),
     )
 
 

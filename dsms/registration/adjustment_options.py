@@ -55,7 +55,7 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
     return draft
 
 
-def _with_sketches(draft: Query, node: logical.Node, memory: int, max_error: float, place: st.Place) -> Query:
+def _with_sketches(draft: Query, node: logical.Node, memory: int, max_error: float, place: st.TextLocation) -> Query:
     if max_error < LEAST_ERROR:
         raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
     try:

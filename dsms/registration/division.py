@@ -54,7 +54,7 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
             f'{query.kind} "{query.name}" has replaced another one, so only one fragment can run it',
             hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
         )
-    undivided = msgspec.structs.replace(query, **_RESET, shared=False, divided=catalog.version + 1)
+    undivided = msgspec.structs.replace(query, **_RESET, shared=False, divided_at_version=catalog.version + 1)
     node = plan_of(query.name, catalog)
     if count == 1:
         return placed(undivided, node, catalog.without([query.name]), environment.utilization())

@@ -41,7 +41,9 @@ def placed(draft: Query, node: logical.Node, catalog: Catalog, utilization: Mapp
 def _shares_operators(draft: Query, other: Query) -> bool:
     if not (draft.shared and other.shared):
         return False
-    return (draft.family is not None and draft.family == other.family) or bool({*draft.marks} & {*other.marks})
+    return (draft.family is not None and draft.family == other.family) or bool(
+        {*draft.match_digests} & {*other.match_digests}
+    )
 
 
 def least_loaded(catalog: Catalog, reads: tuple[str, ...], utilization: Mapping[str, float]) -> list[str]:

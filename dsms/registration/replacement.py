@@ -194,13 +194,13 @@ def _listed(columns: object) -> str:
 
 def _result(statement: st.ContinuousQuery, before: Query, catalog: Catalog, after: Catalog) -> StatementResult:
     names = [reader.name for reader in readers(catalog, before)]
-    notices = tuple(takeover_text(after.find(name)) for name in (before.name, *names))
+    notices = tuple(replacement_notice(after.find(name)) for name in (before.name, *names))
     also = f", together with its readers {', '.join(names)}" if names else ""
     message = f'{before.kind} "{before.name}" replaced{also}; results in topic "{before.topic}"'
     return StatementResult("CREATE OR REPLACE", message, notices=notices, name=before.name)
 
 
-def takeover_text(query: object) -> str:
+def replacement_notice(query: object) -> str:
     """Since when a query has replaced the former one, for messages."""
     assert isinstance(query, Query)
     return (

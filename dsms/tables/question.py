@@ -11,7 +11,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at, position_of
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
@@ -82,7 +82,7 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):
             continue
         if isinstance(table.this, exp.Func) or not is_common(table):
-            read = catalog.find(_plain_name(table), Place(*position_of(table))).name
+            read = catalog.find(_plain_name(table), TextLocation(*position_of(table))).name
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
     refuse_user_defined_functions(resolved, catalog)

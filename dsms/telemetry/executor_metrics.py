@@ -11,7 +11,7 @@ from dsms.measurements.work import VertexWork
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.telemetry import instruments
-from dsms.telemetry.telemetry import Attributes, Part, Telemetry
+from dsms.telemetry.telemetry import Attributes, StepPart, Telemetry
 
 #: The most operators of an epoch that get a span.
 _MOST_OPERATORS = 20
@@ -36,7 +36,7 @@ class EpochMetrics:
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
         """Records the metrics and the spans of a committed epoch."""
         attributes = {"fragment": fragment}
-        changes = sum(written.changes.height for written in epoch.written)
+        changes = sum(unpublished.changes.height for unpublished in epoch.unpublished)
         self._read.add(epoch.measured.records, attributes)
         self._written.add(changes, attributes)
         self._dead.add(len(epoch.dead), attributes)
@@ -51,7 +51,7 @@ class EpochMetrics:
         self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps, parts)
 
 
-def busiest(work: Iterable[VertexWork]) -> list[Part]:
+def busiest(work: Iterable[VertexWork]) -> list[StepPart]:
     """The operators that took the most time in an epoch, summed over all cores, the busiest first.
 
     >>> from dsms.measurements.work import Work
@@ -64,7 +64,7 @@ def busiest(work: Iterable[VertexWork]) -> list[Part]:
         figures = sum(run.rows_in), run.rows_out, run.busy_ns
         sums[lane, operator] = [total + more for total, more in zip(sums[lane, operator], figures, strict=True)]
     parts = [
-        Part(
+        StepPart(
             "dsms.operator",
             {"dsms.lane": lane, "dsms.operator": name, "dsms.rows.in": rows_in, "dsms.rows.out": rows_out},
             busy / 1e9,

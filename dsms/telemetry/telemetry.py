@@ -41,7 +41,7 @@ _CLOSE_TIMEOUT_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
-class Part(NamedTuple):
+class StepPart(NamedTuple):
     """A part of a step, with its duration in seconds."""
 
     name: str
@@ -120,7 +120,7 @@ class Telemetry:
         name: str,
         attributes: Attributes,
         steps: Sequence[StepTime],
-        parts: Mapping[str, Sequence[Part]] = MappingProxyType({}),
+        parts: Mapping[str, Sequence[StepPart]] = MappingProxyType({}),
     ) -> None:
         """Exports a span over finished steps, with a child span for each step and, within it, for each of its parts.
         The times of parts within a step are unknown, so their spans begin with the step, and end with it at the latest.
@@ -138,7 +138,7 @@ class Telemetry:
             span.end(_ns(step.end + shift))
         root.end(_ns(last + shift))
 
-    def _part(self, part: Part, around: Span, start: float, end: float) -> None:
+    def _part(self, part: StepPart, around: Span, start: float, end: float) -> None:
         within = trace.set_span_in_context(around)
         span = self._tracer.start_span(part.name, within, start_time=_ns(start), attributes=dict(part.attributes))
         span.end(_ns(min(start + part.seconds, end)))

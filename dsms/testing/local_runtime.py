@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from connectors.memory.runs import MemoryRuns, Runs
-from dsms.measurements.work import Measures
+from connectors.memory.runs import MemoryRuns, SharedRuns
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
@@ -26,7 +26,7 @@ from dsms.runtime.batching.offsets import (
     with_settings,
 )
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -66,8 +66,8 @@ class LocalRuntime:
         self.dead: list[DeadRecord] = []
         #: The reason why a query failed, by its id; it no longer runs.
         self.failed: dict[str, str] = {}
-        self.measures = Measures(self.clock())
-        self._store, self._published = MemoryRuns(Runs(), Path()), Published({}, {})
+        self.metrics = FragmentMetrics(self.clock())
+        self._store, self._published = MemoryRuns(SharedRuns(), Path()), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
         self._plans_from: Revision | None = None
@@ -197,7 +197,7 @@ class LocalRuntime:
         return messages
 
     def _commit(self, epoch: Epoch) -> None:
-        for written in epoch.written:
+        for written in epoch.unpublished:
             self._publish(written)
         self.dead += epoch.dead
         for result in epoch.results.values():
@@ -207,7 +207,7 @@ class LocalRuntime:
         self._revise(self._without_failed(self._revision.plan), epoch.manifest)
         self._store.sweep(self._revision.manifest.names())
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
-        self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
+        self.metrics = self.metrics.after(self.clock(), epoch.measured.work).kept(keys)
 
     def _publish(self, written: UnpublishedChanges) -> None:
         for output in written.outputs.values():
@@ -218,7 +218,7 @@ class LocalRuntime:
             if (log := self._filled_log(output)) is not None:
                 log.records += [{**row, INSTANT: instant, OPERATION: op} for op, row, instant in published]
 
-    def _log_frontier(self, result: Result) -> None:
+    def _log_frontier(self, result: QueryResult) -> None:
         """Logs the new frontier of a query as a heartbeat of the table that it fills, for the readers of the table."""
         log = self._filled_log(result.output)
         if log is not None and result.frontier > self._published.upto(result.output.id):

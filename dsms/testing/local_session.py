@@ -209,7 +209,7 @@ class LocalSession:
     def reports(self) -> list[Report]:
         """The measurements of the queries, as the report of a fragment."""
         runtime, lanes = self.runtime, self.runtime.revision.lanes
-        sampler = Sampler("0", runtime.measures, time.monotonic())
+        sampler = Sampler("0", runtime.metrics, time.monotonic())
         waiting = {
             lane_id: WaitingInput(
                 {place: at.offset for place, at in progress.places.items()},

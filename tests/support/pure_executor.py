@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from connectors.kafka.records.log_pieces import MessagePiece
-from connectors.memory.runs import MemoryRuns, Runs
+from connectors.memory.runs import MemoryRuns, SharedRuns
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.offsets import (
@@ -50,7 +50,7 @@ class World:
     the query chooses partitions), and dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
-    runs: MemoryRuns = field(default_factory=lambda: MemoryRuns(Runs(), Path()))
+    runs: MemoryRuns = field(default_factory=lambda: MemoryRuns(SharedRuns(), Path()))
     results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
     dead: list[tuple] = field(default_factory=list)
     published: Published = field(default_factory=lambda: Published({}, {}))
@@ -159,7 +159,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
     assert done.failures == {}
     if plan is not None:
         world.published = with_replaced_queries(world.published, plan)
-    for written in done.written:
+    for written in done.unpublished:
         named = {output.sink.topic: output for output in written.outputs.values()}
         for records in (columns.rows() for columns in result_records(written)):
             output = named[records.topic]

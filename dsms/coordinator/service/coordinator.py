@@ -189,7 +189,7 @@ class Coordinator:
         item = object_named(self._catalog(), source)
         if not isinstance(item, Source):
             raise UserError(f'"{item.name}" is a {kind_of(item)}; only sources have dead letters')
-        return self.results.letters(item, limit)
+        return self.results.dead_letters(item, limit)
 
     def status(self) -> Document:
         """The executors with their last reports, the assignments, and the lag of queries."""

@@ -161,8 +161,8 @@ class OrdersByStatistics:
     def _all_reorderable(self, catalog: Catalog) -> Iterator[_Reorderable]:
         """The queries whose orders may be chosen. New queries are planned a few at a time."""
         asked = [query for query in catalog.running() if _by_statistics(query)]
-        present = {query.id: query for query in asked}
-        self._known = {id: known for id, known in self._known.items() if present.get(id) is _query(known)}
+        current = {query.id: query for query in asked}
+        self._known = {id: known for id, known in self._known.items() if current.get(id) is _query(known)}
         for query in itertools.islice((query for query in asked if query.id not in self._known), _NEW_PLANS):
             self._known[query.id] = _reorderable(query, catalog)
         yield from (known for known in self._known.values() if isinstance(known, _Reorderable))

@@ -86,7 +86,7 @@ class TableStatements:
 
     def load_file(self, name: str, path: Path, form: str, principal: Principal) -> StatementResult:
         """Adds the rows of a file that was sent to the coordinator."""
-        clause = st.Clause("format", (form,), st.Place())
+        clause = st.Clause("format", (form,), st.TextLocation())
         with self._writing(st.Name(name), principal) as (table, catalog):
             return self._load(table, rows_of_file(path, table, (clause,)), catalog)
 

@@ -37,7 +37,7 @@ class BodySql:
     """A piece of SQL in a body: its text, and its location in the script."""
 
     sql: str
-    place: st.Place
+    place: st.TextLocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.limits import NO_LIMITS, Limits
-from dsms.model.statements import Name, Place
+from dsms.model.statements import Name, TextLocation
 from dsms.model.types import parse_type
 from operators.core.errors import UserError
 
@@ -18,9 +18,9 @@ _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, Tok
 DATABASE, PUBLIC = "DSMS", "PUBLIC"
 
 
-def place_of(token: Token) -> Place:
+def place_of(token: Token) -> TextLocation:
     """The location of a token's first character. sqlglot stores the column of the last one."""
-    return Place(token.line, max(token.col - (token.end - token.start), 1))
+    return TextLocation(token.line, max(token.col - (token.end - token.start), 1))
 
 
 def unquoted_text(token: Token) -> str:
@@ -45,7 +45,7 @@ class Cursor:
         """The next token, without consuming it. Raises SqlError at the end."""
         if not self.more():
             last = place_of(self.tokens[-1])
-            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("unexpected end of statement")
+            raise TextLocation(last.line, last.column + len(self.tokens[-1].text)).error("unexpected end of statement")
         return self.tokens[self.at]
 
     def peeks(self, word: str) -> bool:

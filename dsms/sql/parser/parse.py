@@ -87,7 +87,7 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))
 
 
-def _if_not_exists(statement: st.Statement, place: st.Place, sql: str) -> st.IfNotExists:
+def _if_not_exists(statement: st.Statement, place: st.TextLocation, sql: str) -> st.IfNotExists:
     """Wraps a statement in IF NOT EXISTS, which is at `place`; `sql` is the whole text. Raises SqlError if the
     statement creates no object, or one that does not support IF NOT EXISTS."""
     if not isinstance(statement, st.Creation) or statement.name is None:

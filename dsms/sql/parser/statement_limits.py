@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.limits import Limits
 from dsms.model.position import position_of
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.parser.cursor import place_of
 from operators.core.errors import UserError
 
@@ -101,18 +101,18 @@ def within_limits(tree: exp.Expr, limits: Limits) -> exp.Expr:
     """
     balance_conditions(tree)
     depth, deepest = _depth(tree)
-    place = Place(*position_of(deepest))
+    place = TextLocation(*position_of(deepest))
     limits.check("statement_levels", depth, "the statement has {} levels of operators and operands", place)
     for top in tree.find_all(exp.Binary):
         if not isinstance(top, exp.Connector) and not (isinstance(top.parent, exp.Binary) and top.arg_key == "this"):
-            operands, place = 1 + len(_operators_of_chain(top)), Place(*position_of(top))
+            operands, place = 1 + len(_operators_of_chain(top)), TextLocation(*position_of(top))
             limits.check("statement_operands", operands, "an expression is a chain of {} operands", place)
     for select in tree.find_all(exp.Select):
-        items, place = 1 + len(select.args.get("joins") or ()), Place(*position_of(select))
+        items, place = 1 + len(select.args.get("joins") or ()), TextLocation(*position_of(select))
         limits.check("from_items", items, "FROM joins {} relations", place)
     for match in tree.find_all(*_PATTERN_NODES, exp.Anonymous):
         length = len(_pattern(match))
-        limits.check("pattern_length", length, "the pattern has {} characters", Place(*position_of(match)))
+        limits.check("pattern_length", length, "the pattern has {} characters", TextLocation(*position_of(match)))
     return tree
 
 

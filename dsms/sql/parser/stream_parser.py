@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import place_of
 from dsms.sql.parser.pattern_parser import PatternParser
@@ -56,7 +56,7 @@ class StreamParser(PatternParser):
         like functions twice at each level, so a short text may take exponential time."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            place = Place(self._curr.line, max(self._curr.col, 1))
+            place = TextLocation(self._curr.line, max(self._curr.col, 1))
             raise place.error("the statement is too complex", "nest ARRAY[…], STRUCT(…) and DATE(…) less deeply")
         super()._advance(times)
 

@@ -151,4 +151,4 @@ def table_of(node: exp.Expr) -> st.Name:
 
 def located_name(node: exp.Expr) -> st.Name:
     """The name of a node, with its location."""
-    return st.Name(node.name, st.Place(*position_of(node)))
+    return st.Name(node.name, st.TextLocation(*position_of(node)))

@@ -54,10 +54,10 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
         changed = with_next_order(changed, orders, catalog)
         check_can_begin(changed, catalog, environment)
     if isinstance(count, int):
-        others = count != len(query.fragments)
+        changes_fragments = count != len(query.fragments)
         changed = (
             with_fragments(count, changed, catalog, environment)
-            if others
+            if changes_fragments
             else msgspec.structs.replace(changed, halted=False)
         )
     if changed.fragments_by_load and not query.fragments_by_load:

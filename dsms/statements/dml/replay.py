@@ -48,15 +48,15 @@ class Correction:
         >>> Correction().replayed(dead_letters)
         ([(0, None)], 1)
         """
-        meant = dead_letters.with_row_index("number")
+        chosen = dead_letters.with_row_index("number")
         if self.where is not None:
-            meant = meant.filter(_values(dead_letters, self.where, "WHERE").fill_null(False))
+            chosen = chosen.filter(_values(dead_letters, self.where, "WHERE").fill_null(False))
         if self.value is not None:
-            values = _values(meant, self.value, "SET")
-            _check_present(meant, values)
-            return list(zip(meant["number"].to_list(), values.to_list(), strict=True)), 0
-        timely = meant.filter(~pl.col("late"))
-        return [(number, None) for number in timely["number"].to_list()], meant.height - timely.height
+            values = _values(chosen, self.value, "SET")
+            _check_not_null(chosen, values)
+            return list(zip(chosen["number"].to_list(), values.to_list(), strict=True)), 0
+        not_late = chosen.filter(~pl.col("late"))
+        return [(number, None) for number in not_late["number"].to_list()], chosen.height - not_late.height
 
 
 def bound_correction(statement: st.Replay, catalog: Catalog) -> Correction:
@@ -92,7 +92,7 @@ def _values(dead_letters: pl.DataFrame, expression: Expression, clause: str) -> 
     return values["it"]
 
 
-def _check_present(dead_letters: pl.DataFrame, values: pl.Series) -> None:
+def _check_not_null(dead_letters: pl.DataFrame, values: pl.Series) -> None:
     if values.null_count():
         number = int(values.is_null().arg_max() or 0)
         hint = "exclude this dead letter with WHERE; value is NULL if the record is not UTF-8"

@@ -375,8 +375,8 @@ def _named_columns(target: exp.Schema, columns: tuple[tuple[str, pa.DataType], .
     return [column.name.lower() for column in target.expressions]
 
 
-def _place(text: syntax.BodySql) -> defined.Place:
-    return defined.Place(text.place.line, " ".join(text.sql.split()))
+def _place(text: syntax.BodySql) -> defined.StatementLocation:
+    return defined.StatementLocation(text.place.line, " ".join(text.sql.split()))
 
 
 def _parsed(text: syntax.BodySql) -> exp.Expr:

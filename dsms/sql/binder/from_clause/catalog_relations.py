@@ -27,7 +27,7 @@ from dsms.model.objects import (
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.sql.binder.adjustable import adjustable_plan
@@ -113,7 +113,7 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
     """The relation of the stream or view that a table reference names, with TS if the query uses it. Raises
     SqlError."""
     name, at = name_and_place(table)
-    place = Place(*position_of(at))
+    place = TextLocation(*position_of(at))
     context.on_name(name)
     named = context.catalog.find(name, place)
     if isinstance(named, Query) and named.kind == "query":

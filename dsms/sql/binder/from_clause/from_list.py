@@ -19,7 +19,7 @@ from dsms.sql.binder.from_clause.join_clause import (
     qualified_only,
     using_names,
 )
-from dsms.sql.binder.from_clause.join_order import Part, joined
+from dsms.sql.binder.from_clause.join_order import JoinItem, joined
 from dsms.sql.binder.from_clause.joins import join
 from dsms.sql.binder.from_clause.unnest import Exploding, exploded, exploding
 from dsms.sql.binder.nested.correlation import Inner, bind_inside, with_free_names
@@ -46,7 +46,7 @@ class FromList:
     """
 
     context: Context
-    parts: tuple[Part, ...] = ()
+    parts: tuple[JoinItem, ...] = ()
     entries: tuple[Entry, ...] = ()
     visible: tuple[Entry, ...] = ()
     waiting: tuple[exp.Expr, ...] = ()
@@ -101,7 +101,7 @@ class FromList:
         bound = [predicate(condition, self.scope) for condition in ready]
         node = joined(self.parts, bound, self.context.domain)
         waiting = tuple(condition for condition in self.waiting if condition not in ready)
-        return replace(self, parts=(Part(node),), waiting=waiting, applied=(*self.applied, *ready))
+        return replace(self, parts=(JoinItem(node),), waiting=waiting, applied=(*self.applied, *ready))
 
     def _is_ready(self, node: exp.Expr) -> bool:
         known = all(self.scope.has(column.name, column.table or None) for column in columns_outside_subqueries(node))
@@ -132,17 +132,17 @@ class FromList:
         after = replace(whole, entries=entries, visible=visible)
         conditions, moved = after._conditions(join_clause)
         equal = by_using(merged.conditions) if join_clause.asof and merged.conditions else merged.conditions
-        part = Part(right.node, join_clause.outer, (*equal, *conditions), merged.computed)
+        part = JoinItem(right.node, join_clause.outer, (*equal, *conditions), merged.computed)
         if join_clause.asof:
             return replace(after, parts=whole._asof_part(part, join_clause.table), waiting=(*after.waiting, *moved))
         parts = whole._lateral_part(part, inner) if inner.null_safe else (*whole.parts, part)
         return replace(after, parts=parts, waiting=(*after.waiting, *moved))
 
-    def _lateral_part(self, part: Part, inner: Inner) -> tuple[Part, ...]:
+    def _lateral_part(self, part: JoinItem, inner: Inner) -> tuple[JoinItem, ...]:
         node = join(self.parts[0].node, part.node, part.conditions, part.outer, inner.null_safe)
         return (part.after(node),)
 
-    def _asof_part(self, part: Part, table: exp.Expr) -> tuple[Part, ...]:
+    def _asof_part(self, part: JoinItem, table: exp.Expr) -> tuple[JoinItem, ...]:
         left, outer = self.parts[0].node, part.outer == "left"
         return (part.after(asof_join(left, part.node, part.conditions, outer=outer, table=table)),)
 
@@ -176,7 +176,7 @@ class FromList:
         whole = self.collapsed()
         node, entry = exploded(item, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
         entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
-        return replace(entries, parts=(Part(node),), waiting=(*whole.waiting, *parsed_conjuncts(join_clause.on)))
+        return replace(entries, parts=(JoinItem(node),), waiting=(*whole.waiting, *parsed_conjuncts(join_clause.on)))
 
 
 def parenthesised(table: exp.Expr) -> list[JoinClause] | None:

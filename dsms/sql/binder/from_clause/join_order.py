@@ -15,7 +15,7 @@ from operators.expressions import Expression
 
 
 @dataclass(frozen=True)
-class Part:
+class JoinItem:
     """An item and how it is joined to the ones before it. `merged` are columns that USING computes after the join."""
 
     node: logical.Node
@@ -23,9 +23,9 @@ class Part:
     conditions: tuple[Expression, ...] = ()
     merged: tuple[Output, ...] = ()
 
-    def after(self, node: logical.Node) -> Part:
+    def after(self, node: logical.Node) -> JoinItem:
         """The part that replaces this one and the parts before it, given the plan of their join."""
-        return Part(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
+        return JoinItem(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class _Joined:
         return _Joined(filtered_by_rank(self.node, ready), waiting, self.domain)
 
 
-def joined(parts: Sequence[Part], predicates: Sequence[Expression], domain: logical.Node | None = None) -> logical.Node:
+def joined(
+    parts: Sequence[JoinItem], predicates: Sequence[Expression], domain: logical.Node | None = None
+) -> logical.Node:
     """The join of all parts, filtered by the predicates. Each predicate is applied as early as possible, but not before
     a join that pads rows of earlier items."""
     for at in range(len(parts) - 1, 0, -1):
@@ -63,7 +65,7 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], domain: logi
     return state.filtered().node
 
 
-def _next(state: _Joined, rest: list[Part]) -> Part:
+def _next(state: _Joined, rest: list[JoinItem]) -> JoinItem:
     """The first available inner part that an equality connects to the join so far, else the first part."""
     names = names_of(state.node)
     for part in rest:
@@ -74,7 +76,7 @@ def _next(state: _Joined, rest: list[Part]) -> Part:
     return rest[0]
 
 
-def _with_part(state: _Joined, part: Part) -> _Joined:
+def _with_part(state: _Joined, part: JoinItem) -> _Joined:
     if part.outer != "none":
         node = join(state.node, part.node, part.conditions, part.outer)
         return _Joined(part.after(node).node, state.waiting, state.domain).filtered()

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dsms.model.schema import schema
 from dsms.sql.binder.from_clause.from_items import one_row
 from dsms.sql.binder.from_clause.from_list import FromList, chains
-from dsms.sql.binder.from_clause.join_order import Part, joined
+from dsms.sql.binder.from_clause.join_order import JoinItem, joined
 from dsms.sql.binder.query.top_rows import filtered_by_rank
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scalars import now_predicates as now
@@ -45,12 +45,12 @@ def bind_from(query: exp.Expr, context: Context) -> tuple[Relation, list[exp.Exp
 
 
 def _items(query: exp.Expr, context: Context, predicates: Sequence[exp.Expr]) -> FromList:
-    first = () if context.domain is None else (Part(context.domain),)
+    first = () if context.domain is None else (JoinItem(context.domain),)
     items = FromList(context, first, waiting=tuple(predicates))
     if query.args.get("from_") is not None:
         for chain in chains(query):
             items = items.with_chain(chain)
-    return items if items.parts else replace(items, parts=(Part(one_row().node),))
+    return items if items.parts else replace(items, parts=(JoinItem(one_row().node),))
 
 
 def _apply_to_single_items(
@@ -90,7 +90,7 @@ def _single_item(items: FromList, node: exp.Expr) -> int | None:
     return None
 
 
-def _filtered_part(items: FromList, part: Part, bound: list[Expression], timed: list[exp.Expr]) -> Part:
+def _filtered_part(items: FromList, part: JoinItem, bound: list[Expression], timed: list[exp.Expr]) -> JoinItem:
     """The item filtered by predicates on its columns: those without Now, and those over Now."""
     names = names_of(part.node)
     node = filtered_by_rank(part.node, bound)
