@@ -1,4 +1,4 @@
-"""Conversations with a Kafka cluster. What a real cluster answers is in `tests/golden/kafka/`."""
+"""Conversations with a Kafka cluster. What a real cluster answers is in `tests/golden/kafka_answers/`."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ def answers(talk: Talk, settings: KafkaSettings, sleep: Callable[[float], None],
 
 def golden_file(talk: Talk, protocol: Protocol) -> Path:
     """The file with the answers of a real cluster."""
-    return Path(__file__).parent.parent / "golden" / "kafka" / f"{case_name(talk, protocol)}.txt"
+    return Path(__file__).parent.parent / "golden" / "kafka_answers" / f"{case_name(talk, protocol)}.txt"
 
 
 def golden_answers(talk: Talk, protocol: Protocol) -> str:

@@ -20,6 +20,10 @@ _numbers = itertools.count()
 _registered: WeakValueDictionary[int, SimulatedKafka] = WeakValueDictionary()
 
 
+def _of_number(number: int) -> SimulatedKafka:
+    return _registered[number]
+
+
 @dataclass(frozen=True, eq=False)
 class SimulatedKafka(KafkaSettings):
     """The settings of one incarnation of a simulated process. Its clients belong to the process: a kill cuts their
@@ -36,8 +40,14 @@ class SimulatedKafka(KafkaSettings):
         object.__setattr__(self, "_number", number)
         _registered[number] = self
 
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[int]]:
-        return _registered.__getitem__, (getattr(self, "_number"),)  # noqa: B009 it is no field
+        return _of_number, (getattr(self, "_number"),)  # noqa: B009 it is no field
 
     def connections(self) -> SimulatedConnections:
         """New connections to the simulated brokers."""
