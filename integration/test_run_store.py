@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from connectors.alarms import Alarms
-from connectors.redis.run_cache import RunCache
 from connectors.redis.runs import RedisRuns
+from connectors.runs.run_cache import RunCache
 from dsms.executor.scrubbing import Scrubbing
 from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError

@@ -6,18 +6,17 @@ import difflib
 import os
 from collections.abc import Callable, Generator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from operators.core.call_depth import allow_deep_calls
+from tests.support.plan_files import GOLDEN
 from tests.support.pool_thread import on_pool_thread
 
 # in a kernel without Landlock, all tests but tests/operators/python/test_confinement.py run
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
 allow_deep_calls()  # before Polars starts the thread that all tests run on
-GOLDEN = Path(__file__).parent / "golden"
 #: The files that take longest: random searches over whole queries, simulations, and tests that start processes. They
 #: have the mark `slow`, and `make unit` leaves them out; `make test` runs them.
 SLOW = (

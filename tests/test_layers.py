@@ -40,6 +40,7 @@ ORDER = (
     "connectors.durable",
     "connectors.formats",
     "connectors.state",
+    "connectors.runs",
     "connectors.memory",
     "connectors.redis",
     "connectors.kafka",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from connectors.state.answers import MOST_KEYS, TTL_S
@@ -46,6 +46,16 @@ class MemoryAnswers:
                 return False
             self._kept[key] = Kept(entry, kept.begun)
             return True
+
+    def all(self) -> dict[str, Kept]:
+        """The entries by key, the oldest first."""
+        with self._lock:
+            return dict(self._kept)
+
+    def restore(self, entries: Mapping[str, Kept]) -> None:
+        """Replaces all entries, as a server that restarts may."""
+        with self._lock:
+            self._kept = dict(entries)
 
     def _expire(self) -> None:
         oldest = self._clock() - TTL_S

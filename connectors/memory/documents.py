@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, isinf
 
@@ -59,6 +59,11 @@ class MemoryDocumentStore:
 
     def ping(self) -> None:
         """Memory always answers."""
+
+    def restore(self, documents: Mapping[str, Document]) -> None:
+        """Replaces all documents, as a server that restarts may."""
+        with self._lock:
+            self._documents = dict(documents)
 
     def all(self) -> dict[str, Document]:
         """The documents that have not expired, in the order of their names."""

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isinf
+from typing import Protocol
 
 from connectors.memory.documents import MemoryDocumentStore
-from connectors.memory.manifest import Manifest
-from connectors.memory.runs import Runs
+from connectors.memory.manifest import Manifest, ManifestContent
 from connectors.state.inspection import Found, FoundManifest
 
 _DOCUMENT, _MANIFEST, _RUN = "document", "manifest", "run"
+
+
+class InspectedRuns(Protocol):
+    """The runs of a fragment in shared memory."""
+
+    def names(self) -> set[str]:
+        """The names of all runs."""
+        ...
+
+    def problem(self, name: str) -> str | None:
+        """Why a run is damaged; None if it is sound."""
+        ...
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes runs."""
+        ...
 
 
 class MemoryInspection:
@@ -20,7 +36,11 @@ class MemoryInspection:
     store = "memory"
 
     def __init__(
-        self, cluster: str, documents: MemoryDocumentStore, manifests: Mapping[str, Manifest], runs: Mapping[str, Runs]
+        self,
+        cluster: str,
+        documents: MemoryDocumentStore,
+        manifests: Mapping[str, Manifest],
+        runs: Mapping[str, InspectedRuns],
     ) -> None:
         self.cluster, self._documents, self._manifests, self._runs = cluster, documents, manifests, runs
 
@@ -33,20 +53,20 @@ class MemoryInspection:
 
     def fragments(self) -> list[str]:
         """The names of the fragments that have a manifest."""
-        return sorted(name for name, found in self._manifests.items() if found != Manifest())
+        return sorted(name for name, found in self._manifests.items() if found.content != ManifestContent())
 
     def manifest(self, fragment: str) -> FoundManifest:
         """The manifest of a fragment."""
-        return FoundManifest(_key(_MANIFEST, fragment), self._manifests[fragment].body)
+        return FoundManifest(_key(_MANIFEST, fragment), self._manifests[fragment].content.body)
 
     def runs(self, fragment: str) -> dict[str, bytes]:
         """The keys of the runs of a fragment, by name."""
-        return {name: _key(_RUN, fragment, name) for name in self._runs[fragment].shared}
+        return {name: _key(_RUN, fragment, name) for name in sorted(self._runs[fragment].names())}
 
     def damage(self, run: bytes) -> str | None:
         """Why the run under a key is damaged; None if it is sound."""
         _, fragment, name = run.decode().split(" ", 2)
-        return "the run is damaged" if name in self._runs[fragment].spoiled else None
+        return self._runs[fragment].problem(name)
 
     def delete(self, key: bytes) -> None:
         """Removes a key."""
@@ -54,10 +74,10 @@ class MemoryInspection:
         if kind == _DOCUMENT:
             self._documents.delete(name, "removing a document")
         elif kind == _MANIFEST:
-            self._manifests[name].clear()
+            self._manifests[name].content = ManifestContent()
         else:
             fragment, _, run = name.partition(" ")
-            self._runs[fragment].shared.pop(run, None)
+            self._runs[fragment].remove([run])
 
 
 def _key(*parts: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from connectors.state.claim import AHEAD_MS, Claim
 from operators.core.errors import Fenced
@@ -12,55 +12,61 @@ from operators.core.errors import Fenced
 _NOBODY = Claim(0, 0)
 
 
-@dataclass
-class Manifest:
-    """What all stores of one manifest share: the greatest claim, the manifest, and the number of the commit that wrote
-    it."""
+@dataclass(frozen=True)
+class ManifestContent:
+    """The greatest claim, the manifest, and the number of the commit that wrote it."""
 
     claim: Claim = _NOBODY
     body: bytes | None = None
     commit: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
-    def clear(self) -> None:
-        """Loses everything, as a server may."""
-        with self.lock:
-            self.claim, self.body, self.commit = _NOBODY, None, 0
+
+class Manifest:
+    """What all stores of one manifest share."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self.content = ManifestContent()
+
+    def read(self) -> tuple[Claim, bytes | None]:
+        """The greatest claim and the manifest; the least possible claim and None if there are none."""
+        with self._lock:
+            return self._owner(), self.content.body
+
+    def claim(self, claim: Claim) -> None:
+        """Claims the fragment. Raises Fenced if there is a newer incarnation."""
+        with self._lock:
+            self._refuse_older(claim)
+            self.content = ManifestContent(claim, self.content.body)
+
+    def commit(self, claim: Claim, body: bytes, number: int) -> None:
+        """Replaces the manifest, unless a commit with a greater number has done so under the same claim. Raises Fenced
+        if there is a newer incarnation."""
+        with self._lock:
+            if claim == self._owner() and self.content.commit > number:
+                return
+            self._refuse_older(claim)
+            self.content = ManifestContent(claim, body, number)
+
+    def _refuse_older(self, claim: Claim) -> None:
+        if self._owner() > claim:
+            raise Fenced("a newer executor has claimed the fragment")
+
+    def _owner(self) -> Claim:
+        """The greatest claim that a clock can have given out."""
+        held = self.content.claim
+        return held if max(held) <= int(self._clock()) * 1000 + AHEAD_MS else _NOBODY
 
 
 class MemoryManifest:
     """Implements `connectors.state.manifests.ManifestStore`."""
 
-    def __init__(self, manifest: Manifest, place: str, clock: Callable[[], float]) -> None:
-        self._manifest, self._clock = manifest, clock
-        self._commits = 0
+    def __init__(self, manifest: Manifest, place: str) -> None:
+        self._manifest, self._commits = manifest, 0
         self.place = place
-
-    def read(self) -> tuple[Claim, bytes | None]:
-        """The greatest claim and the manifest; the least possible claim and None if there are none."""
-        with self._manifest.lock:
-            return self._owner(), self._manifest.body
-
-    def claim(self, claim: Claim) -> None:
-        """Claims the fragment. Raises Fenced if there is a newer incarnation."""
-        with self._manifest.lock:
-            self._take(claim)
+        self.read, self.claim = manifest.read, manifest.claim
 
     def commit(self, claim: Claim, body: bytes) -> None:
         """Replaces the manifest. Raises Fenced if there is a newer incarnation."""
-        with self._manifest.lock:
-            self._commits += 1
-            if claim == self._owner() and self._manifest.commit > self._commits:
-                return
-            self._take(claim)
-            self._manifest.body, self._manifest.commit = body, self._commits
-
-    def _take(self, claim: Claim) -> None:
-        if self._owner() > claim:
-            raise Fenced("a newer executor has claimed the fragment")
-        self._manifest.claim, self._manifest.commit = claim, 0
-
-    def _owner(self) -> Claim:
-        """The greatest claim that a clock can have given out."""
-        held = self._manifest.claim
-        return held if max(held) <= int(self._clock()) * 1000 + AHEAD_MS else _NOBODY
+        self._commits += 1
+        self._manifest.commit(claim, body, self._commits)

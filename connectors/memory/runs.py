@@ -27,6 +27,19 @@ class Runs:
     damage: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
+    def names(self) -> set[str]:
+        """The names of the shared runs."""
+        return set(self.shared)
+
+    def problem(self, name: str) -> str | None:
+        """Why a shared run is damaged; None if it is sound."""
+        return "the run is damaged" if name in self.spoiled else None
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes shared runs."""
+        for name in names:
+            self.shared.pop(name, None)
+
 
 class MemoryRuns:
     """Implements `connectors.state.runs.RunStore`. A copy on a host is in memory, too, and is never damaged there.

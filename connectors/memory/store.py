@@ -26,9 +26,9 @@ class MemoryState:
     """
 
     def __init__(self, cluster: str = "local", clock: Callable[[], float] = time.time) -> None:
-        self._cluster, self._clock = cluster, clock
+        self._cluster = cluster
         self._documents = MemoryDocumentStore(clock)
-        self._manifests: dict[str, Manifest] = defaultdict(Manifest)
+        self._manifests: dict[str, Manifest] = defaultdict(lambda: Manifest(clock))
         self._runs: dict[str, Runs] = defaultdict(Runs)
         self._answers = MemoryAnswers(clock)
 
@@ -38,7 +38,7 @@ class MemoryState:
 
     def manifest(self, fragment: str) -> MemoryManifest:
         """The manifest of a fragment, for one incarnation."""
-        return MemoryManifest(self._manifests[fragment], f"manifest {fragment}", self._clock)
+        return MemoryManifest(self._manifests[fragment], f"manifest {fragment}")
 
     def runs(self, fragment: str, cache: Path, limit: int | None = None) -> MemoryRuns:
         """The runs of a fragment on the host with this cache. No file is written."""

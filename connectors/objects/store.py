@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 import fsspec
 
+from connectors.durable import flush_to_disk
 from operators.core.errors import ConfigError, ExternalError
 
 _PIECE = 16 * 1024 * 1024
@@ -147,9 +147,9 @@ def _replacing(path: Path) -> Iterator[Any]:
     try:
         with temporary.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+        flush_to_disk(temporary)
         temporary.replace(path)
+        flush_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -15,10 +15,20 @@ _ROOM = "raise its maxmemory, or keep less state in it: ALTER EXECUTOR … SET (
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raises this project's errors in place of redis-py's. All are retryable, since all may be transient."""
+    """Raises this project's errors in place of redis-py's."""
     try:
         yield
     except redis.exceptions.OutOfMemoryError as error:
-        raise ExternalError(f"{FULL} while {doing}", hint=_ROOM, retryable=True) from error
+        raise full(doing) from error
     except redis.RedisError as error:
-        raise ExternalError(f"redis failed while {doing}: {error}", retryable=True) from error
+        raise failed(doing, str(error)) from error
+
+
+def full(doing: str) -> ExternalError:
+    """The error for a server without memory for a write. It is retryable, since it may be transient."""
+    return ExternalError(f"{FULL} while {doing}", hint=_ROOM, retryable=True)
+
+
+def failed(doing: str, reason: str) -> ExternalError:
+    """The error for a call that failed. It is retryable, since it may be transient."""
+    return ExternalError(f"redis failed while {doing}: {reason}", retryable=True)

@@ -9,7 +9,7 @@ import redis
 
 from connectors.redis.client import key
 from connectors.redis.errors import translated
-from connectors.redis.runs import frame_of_run
+from connectors.runs.blob import frame_of_run
 from connectors.state.inspection import Found, FoundManifest
 from operators.core.decoding import Malformed
 

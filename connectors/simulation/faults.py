@@ -29,6 +29,7 @@ Kind = Literal[
     "bit flips",  # in a file of a host
     "files lost",  # a host loses the files that were not flushed to disk, and the process is killed
     "disk full",  # writes of files fail for `for_s`
+    "directory lost",  # a directory of a host is removed, with all that is in it
     # processes
     "kill",  # a process is killed, and started again after `for_s`
     "pause",  # a process is stopped for `for_s`

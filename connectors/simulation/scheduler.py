@@ -13,7 +13,6 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 
 from greenlet import getcurrent, greenlet
@@ -54,7 +53,9 @@ class Task:
 
     name: str
     process: Process
-    greenlet: greenlet = field(init=False)
+    run: Callable[[], None]
+    #: None before the first step: a greenlet belongs to the thread that creates it, which is the one that runs it.
+    greenlet: greenlet | None = None
     #: The number of the wait that the task is in. A wake-up for an earlier wait has no effect.
     wait: int = 0
     woken: bool = False
@@ -127,14 +128,14 @@ class Scheduler:
         self._timers: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._tasks: dict[Task, None] = {}
+        #: The caller of `run_until`.
         self._hub = getcurrent()
 
     # for tasks
 
     def spawn(self, run: Callable[[], object], name: str, process: Process) -> Task:
         """Starts a task of a process."""
-        task = Task(name, process)
-        task.greenlet = greenlet(partial(self._run, task, run), self._hub)
+        task = Task(name, process, lambda: self._run(task, run))
         self._tasks[task] = None
         if process.alive and not self.closed:
             self._make_ready(task)
@@ -189,7 +190,7 @@ class Scheduler:
 
     def run_until(self, time_s: float, stop: Callable[[], bool] = lambda: False) -> None:
         """Runs until an instant, or until `stop` holds. Raises Stuck if tasks run without end at one instant."""
-        steps, instant = 0, self.now
+        steps, instant, self._hub = 0, self.now, getcurrent()
         while not stop():
             if self._ready:
                 steps = steps + 1 if self.now == instant else 0
@@ -222,10 +223,10 @@ class Scheduler:
 
     def close(self) -> None:
         """Ends all tasks: each that waits raises Ended, so that its stack is freed."""
-        self.closed = True
+        self.closed, self._hub = True, getcurrent()
         for task in list(self._tasks):
-            if not task.done and task.greenlet:
-                self.current = task
+            if task.greenlet:
+                self.current, task.greenlet.parent = task, self._hub
                 task.greenlet.throw(Ended)
         self.current = None
         self._tasks.clear()
@@ -265,6 +266,9 @@ class Scheduler:
         task.ready = False
         self.steps += 1
         self.current = task
+        if task.greenlet is None:
+            task.greenlet = greenlet(task.run)
+        task.greenlet.parent = self._hub
         task.greenlet.switch()
         self.current = None
 

@@ -15,7 +15,7 @@ import threading
 import time
 import types
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -36,13 +36,23 @@ from connectors.simulation.threads import (
 #: The packages whose modules get the stand-ins. tenacity, which repeats calls, waits by `time.sleep`.
 _PACKAGES = ("dsms", "connectors", "operators", "tenacity")
 _EXCEPT = ("connectors.simulation", "dsms.simulation")
-Undo = Callable[[], None]
+#: What is replaced: functions and classes, by module. The modules themselves are replaced as well.
+_REPLACED: Mapping[types.ModuleType, tuple[str, ...]] = {
+    time: ("monotonic", "time", "time_ns", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"),
+    threading: ("Lock", "RLock", "Event", "Condition", "Semaphore", "Thread", "local"),
+    concurrent.futures: ("ThreadPoolExecutor",),
+    uuid: ("uuid4",),
+    secrets: ("token_hex", "token_urlsafe", "token_bytes", "randbelow"),
+    random: ("random", "uniform", "randrange", "choice", "shuffle"),
+}
+#: Binds another object in a place where product code has bound a replaced one.
+Bind = Callable[[Any], None]
 
 
-class _Module:
+class Module:
     """A module of the standard library with other functions in place of some."""
 
-    def __init__(self, module: types.ModuleType, functions: dict[str, Any]) -> None:
+    def __init__(self, module: types.ModuleType, functions: Mapping[str, Any]) -> None:
         self._module = module
         self.__dict__.update(functions)
 
@@ -51,102 +61,107 @@ class _Module:
 
 
 @contextmanager
-def virtual(scheduler: Scheduler) -> Iterator[None]:
-    """While the block runs, product code uses the scheduler's time, tasks and randomness. Modules that are imported
-    inside the block do not: import them before."""
-    undo: list[Undo] = []
+def virtual(scheduler: Scheduler, others: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
+    """While the block runs, product code uses the scheduler's time, tasks and randomness, and the second of each pair
+    of `others` in place of the first. Modules that are imported inside the block do not: import them before."""
+    pairs = list(others)
+    standins = _standins(scheduler) | {id(old): new for old, new in pairs}
+    places = _places([old for old, _ in pairs])
     try:
-        _replace_everywhere(_replacements(scheduler), undo)
+        for real, bind in places:
+            bind(standins[id(real)])
         yield
     finally:
-        for back in reversed(undo):
-            back()
+        for real, bind in places:
+            bind(real)
 
 
-def _replacements(scheduler: Scheduler) -> dict[int, tuple[Any, Any]]:
-    """The stand-in of each replaced object, by the identity of the object, which comes with it."""
+def _standins(scheduler: Scheduler) -> dict[int, Any]:
+    """The stand-in of each replaced object, by the identity of the object."""
     clock, chance = Clock(scheduler), Random(scheduler.random.random())
-    threads = {
-        "Lock": partial(Lock, scheduler),
-        "RLock": partial(Lock, scheduler, reentrant=True),
-        "Event": partial(Event, scheduler),
-        "Condition": partial(Condition, scheduler),
-        "Semaphore": partial(Semaphore, scheduler),
-        "Thread": partial(Thread, scheduler),
-        "local": thread_local,
+    functions: dict[types.ModuleType, dict[str, Any]] = {
+        time: {name: getattr(clock, name) for name in _REPLACED[time]},
+        threading: {
+            "Lock": partial(Lock, scheduler),
+            "RLock": partial(Lock, scheduler, reentrant=True),
+            "Event": partial(Event, scheduler),
+            "Condition": partial(Condition, scheduler),
+            "Semaphore": partial(Semaphore, scheduler),
+            "Thread": partial(Thread, scheduler),
+            "local": thread_local,
+        },
+        concurrent.futures: {"ThreadPoolExecutor": partial(ThreadPool, scheduler)},
+        uuid: {"uuid4": lambda: uuid.UUID(int=chance.getrandbits(128), version=4)},
+        secrets: {
+            "token_hex": lambda count=32: chance.randbytes(count).hex(),
+            "token_urlsafe": lambda count=32: chance.randbytes(count).hex(),
+            "token_bytes": lambda count=32: chance.randbytes(count),
+            "randbelow": chance.randrange,
+        },
+        random: {name: getattr(chance, name) for name in _REPLACED[random]},
     }
-    times = {name: getattr(clock, name) for name in ("monotonic", "time", "time_ns", "monotonic_ns", "sleep")}
-    times |= {"perf_counter": clock.perf_counter, "perf_counter_ns": clock.perf_counter_ns}
-    ids = {"uuid4": lambda: uuid.UUID(int=chance.getrandbits(128), version=4)}
-    tokens = {
-        "token_hex": lambda count=32: chance.randbytes(count).hex(),
-        "token_urlsafe": lambda count=32: chance.randbytes(count).hex(),
-        "token_bytes": chance.randbytes,
-        "randbelow": chance.randrange,
-    }
-    pool = {"ThreadPoolExecutor": partial(ThreadPool, scheduler)}
-    chances = {name: getattr(chance, name) for name in ("random", "uniform", "randrange", "choice", "shuffle")}
-    modules = (
-        (time, times), (threading, threads), (uuid, ids), (secrets, tokens), (concurrent.futures, pool),
-        (random, chances),
-    )  # fmt: skip
-    pairs: list[tuple[Any, Any]] = []
-    for module, functions in modules:
-        pairs.append((module, _Module(module, functions)))
-        pairs += [(getattr(module, name), function) for name, function in functions.items()]
-    return {id(old): (old, new) for old, new in pairs}
+    standins: dict[int, Any] = {}
+    for module, names in functions.items():
+        standins[id(module)] = Module(module, names)
+        standins |= {id(getattr(module, name)): function for name, function in names.items()}
+    return standins
 
 
-def _replace_everywhere(replacements: dict[int, tuple[Any, Any]], undo: list[Undo]) -> None:
+#: The last result of `_places`, for the number of modules and the replaced objects.
+_known: dict[tuple[int, ...], list[tuple[Any, Bind]]] = {}
+
+
+def _places(others: list[Any]) -> list[tuple[Any, Bind]]:
+    """Where product code has bound replaced objects, with the objects."""
+    replaced: dict[int, Any] = {id(other): other for other in others}
+    for module, names in _REPLACED.items():
+        replaced |= {id(module): module} | {id(each): each for each in (getattr(module, name) for name in names)}
+    key = (len(sys.modules), *replaced)
+    if key not in _known:
+        _known.clear()
+        _known[key] = list(_all_places(replaced))
+    return _known[key]
+
+
+def _all_places(replaced: Mapping[int, Any]) -> Iterator[tuple[Any, Bind]]:
     for name, module in list(sys.modules.items()):
-        if _is_product(name) and isinstance(module, types.ModuleType):
-            for key, value in list(vars(module).items()):
-                if id(value) in replacements:
-                    _set(vars(module), key, replacements[id(value)][1], undo)
-                elif getattr(value, "__module__", None) == name:
-                    _replace_within(value, replacements, undo)
+        product = name.split(".")[0] in _PACKAGES and not name.startswith(_EXCEPT)
+        if product and isinstance(module, types.ModuleType):
+            yield from _in_module(module, replaced)
 
 
-def _is_product(name: str) -> bool:
-    return name.split(".")[0] in _PACKAGES and not name.startswith(_EXCEPT)
+def _in_module(module: types.ModuleType, replaced: Mapping[int, Any]) -> Iterator[tuple[Any, Bind]]:
+    for key, value in vars(module).items():
+        if id(value) in replaced:
+            yield value, partial(vars(module).__setitem__, key)
+        elif getattr(value, "__module__", None) == module.__name__:
+            functions = vars(value).values() if isinstance(value, type) else (value,)
+            for function in functions:
+                if isinstance(function, types.FunctionType):
+                    yield from _in_function(function, replaced)
 
 
-def _replace_within(value: Any, replacements: dict[int, tuple[Any, Any]], undo: list[Undo]) -> None:
-    """Replaces objects in the defaults and closures of a function, or of the functions of a class."""
-    if isinstance(value, type):
-        for member in list(vars(value).values()):
-            if isinstance(member, types.FunctionType):
-                _replace_in_function(member, replacements, undo)
-    elif isinstance(value, types.FunctionType):
-        _replace_in_function(value, replacements, undo)
-
-
-def _replace_in_function(
-    function: types.FunctionType, replacements: dict[int, tuple[Any, Any]], undo: list[Undo]
-) -> None:
-    defaults = function.__defaults__
-    if defaults and any(id(each) in replacements for each in defaults):
-        function.__defaults__ = tuple(replacements.get(id(each), (each, each))[1] for each in defaults)
-        undo.append(lambda: setattr(function, "__defaults__", defaults))
+def _in_function(function: types.FunctionType, replaced: Mapping[int, Any]) -> Iterator[tuple[Any, Bind]]:
+    """The places among the defaults and in the closure of a function."""
+    for at, value in enumerate(function.__defaults__ or ()):
+        if id(value) in replaced:
+            yield value, partial(_set_default, function, at)
     named: dict[str, Any] = function.__kwdefaults__ or {}
-    for key, each in list(named.items()):
-        if id(each) in replacements:
-            _set(named, key, replacements[id(each)][1], undo)
+    for key, value in named.items():
+        if id(value) in replaced:
+            yield value, partial(named.__setitem__, key)
     for cell in function.__closure__ or ():
-        _replace_cell(cell, replacements, undo)
+        if (value := _content(cell)) is not None and id(value) in replaced:
+            yield value, partial(setattr, cell, "cell_contents")
 
 
-def _replace_cell(cell: types.CellType, replacements: dict[int, tuple[Any, Any]], undo: list[Undo]) -> None:
+def _set_default(function: types.FunctionType, at: int, value: Any) -> None:
+    defaults = function.__defaults__ or ()
+    function.__defaults__ = (*defaults[:at], value, *defaults[at + 1 :])
+
+
+def _content(cell: types.CellType) -> Any:
     try:
-        before = cell.cell_contents
+        return cell.cell_contents
     except ValueError:  # the cell is empty
-        return
-    if id(before) in replacements:
-        cell.cell_contents = replacements[id(before)][1]
-        undo.append(lambda: setattr(cell, "cell_contents", before))
-
-
-def _set(values: dict[str, Any], key: str, value: Any, undo: list[Undo]) -> None:
-    before = values[key]
-    values[key] = value
-    undo.append(lambda: values.__setitem__(key, before))
+        return None

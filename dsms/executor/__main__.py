@@ -168,6 +168,7 @@ def main(  # noqa: PLR0913 one parameter an option
         session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
         # imported only here: this import takes as long as the start of the JVM, which runs in the other thread
         from dsms.executor.process import ExecutorProcess
+        from dsms.spark.engine import SparkEngine
         from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports
         from dsms.telemetry.telemetry import Telemetry
 
@@ -175,7 +176,10 @@ def main(  # noqa: PLR0913 one parameter an option
         epochs = EpochMetrics(telemetry)
         renew = partial(renewed_session, master=master, scratch=settings.scratch, targets=partitions, host=driver_host)
         process = ExecutorProcess(
-            replace(settings, observer=epochs), session.result, renew, stopping, Watchdog().progress
+            replace(settings, observer=epochs),
+            lambda: SparkEngine(session.result(), renew, settings.scratch),
+            stopping,
+            Watchdog().progress,
         )
         observe_reports(telemetry, process.reports, epochs.behind)
         if health_port is not None:

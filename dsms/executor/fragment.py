@@ -22,6 +22,7 @@ from connectors.state.claim import Claim
 from connectors.state.manifests import ManifestStore
 from connectors.state.runs import RunStore
 from dsms.executor.checkpointing import checkpoints_of
+from dsms.executor.engine import Batch, Engine
 from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
 from dsms.executor.serial_thread import SerialThread
@@ -70,10 +71,7 @@ from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import StoreSettings, TargetTask
 from dsms.scheduling.tuning import Bounds
-from dsms.spark.plan_server import PlanServer
-from dsms.spark.scratch import make_directories, temporary_directory
-from dsms.spark.session import SparkSession
-from dsms.spark.stream import Batch, FragmentStream
+from dsms.spark.scratch import make_directories
 
 log = structlog.get_logger()
 
@@ -104,7 +102,7 @@ class Fragment:
         name: str,
         lease: int,
         settings: ExecutorSettings,
-        spark: SparkSession,
+        engine: Engine,
         plan: FragmentPlan,
         listener: FragmentListener,
     ) -> None:
@@ -143,15 +141,14 @@ class Fragment:
         self._read_ahead_unused, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
         self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_instant_of_others(settings))
-        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.calls)
-        self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
+        self._stream = engine.stream(f"{name}-{self._token}", self._scratch, self._planner.calls, self._run)
 
     def start(self, failures: Mapping[str, str], trial: Collection[str] | None = None) -> Self:
         """Starts the streaming query at the positions of the manifest. `failures` gives, by query, why queries do not
         run; former incarnations have found these reasons. If there is a `trial`, only the queries on trial run."""
         self.state = replace(self.state, failures=failures, trial=None if trial is None else frozenset(trial))
         self._apply(PlanChanged(self.state.plan, time.monotonic()))
-        self._stream.start(self._plans.address)
+        self._stream.start()
         if self.checkpoints is not None:
             self.checkpoints.start()
         self._scrubbing.start()
@@ -212,7 +209,6 @@ class Fragment:
         if self.checkpoints is not None:
             self.checkpoints.close()
         self._commits.close()
-        self._plans.close()
         self._planner.close()
         self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)

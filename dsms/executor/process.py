@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from connectors.state.cluster import LEASE_MS
+from dsms.executor.engine import Engine
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
@@ -18,8 +19,6 @@ from dsms.model.catalog import Catalog, read_catalog
 from dsms.placement.leases import STARTING, ExecutorStatus, executor_status, read_assignments
 from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
-from dsms.spark.session import SparkSession
-from dsms.spark.warm_up import warm_up
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
@@ -37,20 +36,18 @@ class ExecutorProcess:
     def __init__(
         self,
         settings: ExecutorSettings,
-        make_session: Callable[[], SparkSession],
-        renew_session: Callable[[SparkSession], SparkSession],
+        make_engine: Callable[[], Engine],
         stopping: threading.Event,
         progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """`renew_session` stops a failing session and creates another one. `progress` is called with each sign of
-        life."""
+        """`progress` is called with each sign of life."""
         self._settings = settings
-        self._make_session, self._renew_session = make_session, renew_session
+        self._make_engine = make_engine
         self._alarms = settings.alarms
         self._cluster = settings.state.open(settings.alarms).cluster()
         self._stopping, self._progress = stopping, progress
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
-        #: None until there is a Spark session.
+        #: None until there is an engine.
         self._runners: dict[str, Runner] | None = None
         #: The last copy of the catalog, and the catalog that it encodes.
         self._copy: tuple[bytes | None, Catalog | None] = None, None
@@ -66,12 +63,12 @@ class ExecutorProcess:
         reporting = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
         reporting.start()
         try:
-            spark = self._make_session()
+            engine = self._make_engine()
             collect_rarely()
             self._runners = {}
             while not self._stopping.wait(_POLL_S):
-                self._turn(spark, self._runners)
-                spark = session_after_failures(spark, self._runners, self._renew_session)
+                self._turn(engine, self._runners)
+                engine = engine_after_failures(engine, self._runners)
                 self._turned_at = time.monotonic()
         finally:
             for runner in (self._runners or {}).values():
@@ -88,7 +85,7 @@ class ExecutorProcess:
         """The last reports on its fragments."""
         return self._reporter.last
 
-    def _turn(self, spark: SparkSession, runners: dict[str, Runner]) -> None:
+    def _turn(self, engine: Engine, runners: dict[str, Runner]) -> None:
         """Follows the assignments and the catalog. While these cannot be read, running fragments keep running."""
         try:
             leases = self._leases()
@@ -99,13 +96,13 @@ class ExecutorProcess:
             return
         self._idle_turns = 0 if leases else self._idle_turns + 1
         if self._idle_turns == _IDLE_TURNS:
-            warm_up(spark, self._settings.partitions)
+            engine.warm_up(self._settings.partitions)
         for name in [name for name in runners if name not in leases]:
             runners.pop(name).release("it is no longer assigned to this executor")
         for name, lease in leases.items():
             bounds = self._reporter.bounds.among(len(leases))
             if name not in runners:
-                self._runners = runners = {**runners, name: Runner(name, self._settings, spark, bounds, self._cluster)}
+                self._runners = runners = {**runners, name: Runner(name, self._settings, engine, bounds, self._cluster)}
             runners[name].tune(bounds)
             runners[name].turn(lease, catalog)
 
@@ -165,12 +162,10 @@ class ExecutorProcess:
             log.warning("the lease could not be released; it will expire", reason=str(error))
 
 
-def session_after_failures(
-    spark: SparkSession, runners: Mapping[str, Runner], renew: Callable[[SparkSession], SparkSession]
-) -> SparkSession:
-    """The session to run fragments in: `spark`, or a new one if a fragment keeps failing in `spark`.
+def engine_after_failures(engine: Engine, runners: Mapping[str, Runner]) -> Engine:
+    """The engine to run fragments with: `engine`, or a new one if a fragment keeps failing with `engine`.
 
-    Raises ExternalError if a new session did not help either. This ends the process, which its supervisor restarts.
+    Raises ExternalError if a new one did not help either. This ends the process, which its supervisor restarts.
     """
     remedies = {runner.remedy: name for name, runner in runners.items() if not runner.fails_alone(runners.values())}
     if (name := remedies.get("process")) is not None:
@@ -179,11 +174,11 @@ def session_after_failures(
             f'fragment "{name}" keeps failing in the same way, and a new Spark session did not help: {reason}'
         )
     if (name := remedies.get("session")) is None:
-        return spark
+        return engine
     log.error("restarting the Spark session", fragment=name, reason=runners[name].status.reason)
     for runner in runners.values():
         runner.halt()
-    renewed = renew(spark)
+    renewed = engine.renewed()
     for runner in runners.values():
         runner.use(renewed)
     return renewed

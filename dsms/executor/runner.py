@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from connectors.kafka.client.errors import TopicRecreated, TopicRefusedRecords
+from dsms.executor.engine import Engine
 from dsms.executor.escalation import Remedy, Series
 from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
@@ -27,8 +28,6 @@ from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduling.tuning import Bounds
 from dsms.spark.errors import SparkFailed, WorkerDied
-from dsms.spark.session import SparkSession
-from dsms.spark.warm_up import workers_survive
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
@@ -47,13 +46,13 @@ class Runner:
         self,
         name: str,
         settings: ExecutorSettings,
-        spark: SparkSession,
+        engine: Engine,
         bounds: Bounds,
         store: RunnerStore | None = None,
     ) -> None:
         """`store` keeps what is known about queries that kill their workers, so that other processes can use it,
         and the story of the fragment."""
-        self.name, self._settings, self._spark = name, settings, spark
+        self.name, self._settings, self._engine = name, settings, engine
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
         self._bounds = bounds
@@ -103,11 +102,11 @@ class Runner:
         """Whether other fragments have committed since this one began to fail: if so, what they share is sound."""
         return any(other._committed > self._series.first for other in others if other is not self)
 
-    def use(self, spark: SparkSession) -> None:
-        """Stops the fragment; its next start uses another session."""
+    def use(self, engine: Engine) -> None:
+        """Stops the fragment; its next start uses another engine."""
         self.halt()
         self._add_event("stopped", reason="the executor restarts its Spark session")
-        self._spark, self.remedy = spark, "fragment"
+        self._engine, self.remedy = engine, "fragment"
 
     def halt(self) -> None:
         """Stops the fragment, if it runs."""
@@ -133,7 +132,8 @@ class Runner:
             self._failures = 0
         except Fenced as error:
             self._fenced(error)
-        except DsmsError as error:
+        except (DsmsError, OSError) as raised:
+            error = _translated(raised)
             if self._fragment is not None:
                 self._refused = {**self._refused, **refusals(error, self._fragment.state.plan)}
             if isinstance(error, SparkFailed) and not self._is_of_a_query(error):
@@ -149,7 +149,7 @@ class Runner:
             return False
         names, before = self._fragment.names, self._deaths.failed
         running = {query: names[query] for query in self._fragment.running_queries}
-        workers = partial(workers_survive, self._spark, self._settings.partitions)
+        workers = partial(self._engine.workers_survive, self._settings.partitions)
         if not self._deaths.record_death(running, workers):
             return False
         self._add_event("workers died", (names[query] for query in self._deaths.trial or () if query in names))
@@ -189,7 +189,7 @@ class Runner:
         plan = self._planned(catalog)
         ensure_links(self._settings, plan)
         listener = FragmentListener(self._set_status, self.story)
-        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, listener)
+        self._fragment = Fragment(self.name, lease, self._settings, self._engine, plan, listener)
         self._deaths.fragment_starts(plan)
         self._fragment.tune(self._deaths.bounds(self._bounds))
         self._refused = remaining_failures(self._refused, plan)
@@ -233,6 +233,14 @@ class Runner:
         fragment = self._fragment
         made = fragment.checkpoints.status if fragment is not None and fragment.checkpoints is not None else None
         return msgspec.structs.replace(status, checkpoint=made)
+
+
+def _translated(error: DsmsError | OSError) -> DsmsError:
+    """The error of a fragment that fails; files of its scratch directory could not be written if it is the system's."""
+    if isinstance(error, DsmsError):
+        return error
+    problem = f"cannot write files of the fragment: {error}"
+    return ExternalError(problem, hint="free disk space; the fragment tries again", retryable=True)
 
 
 def refusals(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:

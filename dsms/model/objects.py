@@ -299,6 +299,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     first_offsets: Annotated[FirstOffsets, FieldRole("life", "carried", in_former=True)] = {}
     #: The instant at which it replaced another query, which published all changes before it.
     since: Annotated[int | None, FieldRole("life", "reset")] = None
+    #: The ids of the versions that it has replaced, the last first: executors that were cut off may still publish them.
+    earlier: Annotated[tuple[str, ...], FieldRole("life", "reset")] = ()
     #: The largest allowed relative error of its results; None: they are exact.
     max_error: Annotated[float | None, FieldRole("quality", compared=True)] = None
     #: How far it may lag behind its sources before input is shed, in milliseconds.

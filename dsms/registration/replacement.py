@@ -43,6 +43,8 @@ from operators.core.errors import UserError
 _FIXED = names_of(Query, lambda role: role.on_replacement == "fixed")
 _CARRIED = names_of(Query, lambda role: role.on_replacement == "carried")
 _COMPARED = names_of(Query, lambda role: role.compared)
+#: The most earlier versions of which the results are watched: more have no executor that still publishes.
+_MOST_EARLIER = 8
 _RESET = defaults_of(Query, lambda role: role.on_replacement == "reset")
 
 
@@ -144,9 +146,11 @@ def _sources(query: PlannedQuery) -> tuple[str, ...]:
 def _following(new: Query, before: Query, catalog: Catalog, environment: Environment) -> Query:
     """The new query with the instant `since` at which it takes over; None if nothing has been published so far."""
     own = environment.published(before.id)
+    if own is None and before.since is None and any(environment.published(id) is not None for id in before.earlier):
+        raise _wrong(before, "an earlier version has published results after it was replaced")
     earlier = None if before.former is None else environment.published(before.former.id)
     since = max((at for at in (own, earlier, before.since) if at is not None), default=None)
-    fields = {**_RESET, "since": since}
+    fields = {**_RESET, "since": since, "earlier": (before.id, *before.earlier)[:_MOST_EARLIER]}
     if since is not None:
         unseen = before.former is not None and before.since is not None and (own is None or own <= before.since)
         fields["former"] = before.former if unseen else former_of(before, catalog)

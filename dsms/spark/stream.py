@@ -13,11 +13,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from dsms.runtime.batching.planner import Calls
 from dsms.runtime.stages.envelope import ENVELOPE
 from dsms.runtime.stages.target_task import TargetTask
 from dsms.runtime.stages.wire import DRIVER, Envelope, envelopes
 from dsms.spark.compat import helper_processes
 from dsms.spark.errors import reason_of
+from dsms.spark.plan_server import PlanServer
 from dsms.spark.source import ADDRESS_OPTION, FORMAT
 from operators.core.errors import DsmsError
 
@@ -61,20 +63,30 @@ def _collected(rows: DataFrame) -> pa.Table:
 
 
 class FragmentStream:
-    """A Structured Streaming query that runs until it is stopped or `on_batch` raises. The files in the directory
-    `checkpoint` are not needed later, because recovery reads the manifest.
+    """A Structured Streaming query that runs until it is stopped or `on_batch` raises. Its batches are planned by
+    `calls`. `directories` are that of Spark's checkpoint, whose files are not needed later, because recovery reads the
+    manifest, and that of the plan server's socket.
     """
 
-    def __init__(self, spark: SparkSession, name: str, checkpoint: Path, on_batch: Callable[[Batch], None]) -> None:
-        self._spark, self._name, self._checkpoint, self._on_batch = spark, name, checkpoint, on_batch
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        directories: tuple[Path, Path],
+        calls: Calls,
+        on_batch: Callable[[Batch], None],
+    ) -> None:
+        self._spark, self._name, self._on_batch = spark, name, on_batch
+        self._checkpoint, sockets = directories
+        self._plans = PlanServer(sockets, calls)
         self._query: StreamingQuery | None = None
         self._failed: DsmsError | None = None
 
-    def start(self, planner: str) -> None:
-        """Starts the query; `planner` is the address of the plan server. Raises DsmsError if Spark cannot start it."""
+    def start(self) -> None:
+        """Starts the query. Raises DsmsError if Spark cannot start it."""
         helper_processes.expect_first_batch(self._name)
         try:
-            rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
+            rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, self._plans.address).load()
             writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
             self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
         except (PySparkException, Py4JJavaError) as error:  # PySpark wraps most errors of the JVM, but not all
@@ -97,6 +109,7 @@ class FragmentStream:
                 self._query.stop()
             except PySparkException as error:
                 log.warning("stopping the query failed", reason=str(error))
+        self._plans.close()
         helper_processes.end_helpers(self._name, self._spark)
 
     def _batch(self, rows: DataFrame, number: int) -> None:

@@ -17,7 +17,7 @@ from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.heartbeat_records import Heartbeats, read_heartbeat
 from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
 from connectors.kafka.logs.shed_log import read_decision
-from connectors.redis.runs import frame_of_run, run_fields
+from connectors.runs.blob import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
 from dsms.model.catalog import read_catalog

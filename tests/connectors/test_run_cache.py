@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from connectors.redis.run_cache import RunCache
+from connectors.runs.run_cache import RunCache
 
 FRAMES = {
     "numbers": pl.DataFrame({"k": range(300_000), "v": [at * 37 for at in range(300_000)]}),

@@ -10,15 +10,9 @@ from decimal import Decimal
 import duckdb
 
 from tests.support import duck_engine
+from tests.support.plan_files import declarations
 
-STREAMS = """
-REGISTER SOURCE TA (a INT NOT NULL, b VARCHAR, c BIGINT, d INT) FROM t;
-REGISTER SOURCE TB (a INT NOT NULL, b VARCHAR, e BIGINT) FROM t;
-REGISTER SOURCE TC (k INT, x DOUBLE, xs INT[]) FROM t;
-REGISTER SOURCE TK (id INT NOT NULL, v INT) FROM t;
-CREATE STREAM A OVER TA KEY NULL; CREATE STREAM B OVER TB KEY NULL;
-CREATE STREAM C OVER TC KEY NULL; CREATE STREAM K OVER TK KEY id;
-"""
+STREAMS = declarations("binding")
 _TABLES = """
 CREATE TEMP TABLE a (a INT, b VARCHAR, c BIGINT, d INT); CREATE TEMP TABLE b (a INT, b VARCHAR, e BIGINT);
 CREATE TEMP TABLE c (k INT, x DOUBLE, xs INT[]); CREATE TEMP TABLE k (id INT, v INT);

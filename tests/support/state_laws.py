@@ -1,14 +1,15 @@
 """The laws of a store of state, as tests that run over every kind of store.
 
 `tests/connectors/test_memory_state.py` runs them over the store in memory, `integration/test_redis_state.py` over
-Redis. The test of a store passes a `StateUnderTest` to each function of `LAWS`.
+Redis, and `tests/connectors/simulation/test_simulated_state.py` over the simulated store. The test of a store passes a
+`StateUnderTest` to each function of `LAWS`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from connectors.simulation.threads import ThreadPool
 from connectors.state.answers import TTL_S, AnswerStore
 from connectors.state.claim import AHEAD_MS, Claim
 from connectors.state.cluster import LEASE_MS
@@ -34,13 +36,16 @@ LEASE_S = LEASE_MS / 1000
 class StateUnderTest:
     """A store with nothing in it. `open` opens it as another process does; `pass_time` lets seconds pass for documents
     that expire; `spoil` damages the shared copy of a run, given its fragment and its name; `answers` is its part for
-    answers, which keeps at most so many. `directory` contains the caches of hosts."""
+    answers, which keeps at most so many. `directory` contains the caches of hosts,
+    `clock` is that of the store, and `pool` makes threads that may use it."""
 
     open: Callable[[], StateStore]
     pass_time: Callable[[float], None]
     spoil: Callable[[str, str], None]
     answers: Callable[[int], AnswerStore]
     directory: Path
+    clock: Callable[[], float] = time.time
+    pool: Callable[[int], Executor | ThreadPool] = ThreadPoolExecutor
 
     def runs(self, host: str = "here", limit: int | None = None, fragment: str = "0") -> RunStore:
         """The runs of a fragment, opened on a host."""
@@ -100,7 +105,7 @@ def a_commit_that_arrives_late_does_not_bring_an_older_epoch_back(state: StateUn
 
 
 def a_claim_from_the_far_future_is_ignored(state: StateUnderTest) -> None:
-    store, ahead = state.open().manifest("0"), int(time.time()) * 1000 + AHEAD_MS + 3_600_000
+    store, ahead = state.open().manifest("0"), int(state.clock()) * 1000 + AHEAD_MS + 3_600_000
     store.claim(Claim(ahead, 1))
     assert store.read()[0] == Claim(0, 0)
     store.claim(Claim(7, 1))
@@ -114,7 +119,7 @@ def of_many_owners_at_once_the_greatest_claim_wins(state: StateUnderTest) -> Non
             store.claim(Claim(1, token))
             store.commit(Claim(1, token), str(token).encode())
 
-    with ThreadPoolExecutor(8) as threads:
+    with state.pool(8) as threads:
         list(threads.map(owner, [5, 2, 7, 1, 8, 4, 6, 3]))
     assert state.open().manifest("0").read() == (Claim(1, 8), b"8")
 

@@ -198,8 +198,10 @@ class StatementCluster:
         return query
 
     def alive(self) -> Mapping[str, ExecutorStatus]:
-        version = self.store.catalog.version if self.stuck_at is None else self.stuck_at
-        return {"e": ExecutorStatus(RUNNING, version, lanes=self.lanes)}
+        catalog = self.store.catalog
+        version = catalog.version if self.stuck_at is None else self.stuck_at
+        fragments = {name: RUNNING for query in catalog.queries() for name in query.fragments}
+        return {"e": ExecutorStatus(RUNNING, version, lanes=self.lanes, fragments=fragments)}
 
     def utilization(self) -> Mapping[str, float]:
         return {"0": 0.0}

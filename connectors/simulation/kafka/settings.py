@@ -20,10 +20,6 @@ _numbers = itertools.count()
 _registered: WeakValueDictionary[int, SimulatedKafka] = WeakValueDictionary()
 
 
-def _of_number(number: int) -> SimulatedKafka:
-    return _registered[number]
-
-
 @dataclass(frozen=True, eq=False)
 class SimulatedKafka(KafkaSettings):
     """The settings of one incarnation of a simulated process. Its clients belong to the process: a kill cuts their
@@ -40,14 +36,10 @@ class SimulatedKafka(KafkaSettings):
         object.__setattr__(self, "_number", number)
         _registered[number] = self
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return object.__hash__(self)
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[int]]:
-        return _of_number, (getattr(self, "_number"),)  # noqa: B009 it is no field
+        return _settings, (getattr(self, "_number"),)  # noqa: B009 it is no field
 
     def connections(self) -> SimulatedConnections:
         """New connections to the simulated brokers."""
@@ -64,3 +56,7 @@ class SimulatedKafka(KafkaSettings):
     def producer(self, **settings: Any) -> Any:
         """A new idempotent producer."""
         return SimulatedProducer(self.connections(), **settings)
+
+
+def _settings(number: int) -> SimulatedKafka:
+    return _registered[number]

@@ -44,8 +44,9 @@ class ClusterContext:
         return self.parts.change(lambda catalog: (decide(catalog), None)).after
 
     def await_halted(self, version: int) -> bool:
-        """Whether all executors follow a version of the catalog in time."""
-        return self.parts.plans.await_halted(version)
+        """Whether all executors, and the fragments of all queries, follow a version of the catalog in time."""
+        fragments = {name for query in self.catalog.queries() for name in query.fragments}
+        return self.parts.plans.await_halted(version, fragments)
 
     def positions(self, source: str, partition: int) -> list[int]:
         """The next offsets that queries read of a partition of a source, given by id."""

@@ -64,9 +64,9 @@ def _replaced(statement: st.Statement, halts: Halts, parts: ClusterParts, claim:
     decide = partial(_decide, statement, halts, parts, claim)
     change: Change[StatementResult | None] = parts.change(decide)
     while change.answer is None:
-        leaving = claim.of(change.after) if halts(statement, change.after).moves else []
-        fragments = {name for query in leaving for name in query.fragments}
-        if not parts.plans.await_halted(change.after.version, fragments):
+        fragments = {name for query in claim.of(change.after) for name in query.fragments}
+        moving = halts(statement, change.after).moves
+        if not parts.plans.await_halted(change.after.version, fragments, moving=moving):
             raise ExternalError("the executors did not halt the query in time", hint="try again")
         change = parts.change(decide)
     return change.answer

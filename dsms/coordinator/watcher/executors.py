@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from connectors.alarms import Alarms
+from connectors.state.cluster import LEASE_MS
 from dsms.placement.leases import RUNNING, ExecutorStatus, read_statuses
 from dsms.placement.whole_queries import with_whole_queries
 from operators.core.errors import ExternalError
@@ -49,15 +50,36 @@ class CatalogFollowers:
     executors: Callable[[], Mapping[str, ExecutorStatus]]
     stop_s: float = 5.0
     halt_s: float = 30.0
+    #: How long no executor must have reported a fragment before it counts as run by none: longer than a lease, so that
+    #: an executor whose last report was lost, for example because Redis lost its content, has reported again.
+    absent_s: float = 1.2 * LEASE_MS / 1000
 
     def await_stopped(self, version: int) -> bool:
         """Whether all running executors follow a version in time."""
-        return self._await_version(version, self.stop_s)
+        deadline, waiting = time.monotonic() + self.stop_s, threading.Event()
+        while not (reached := self._follow_version(version)):
+            if time.monotonic() >= deadline:
+                break
+            waiting.wait(_POLL_S)
+        return reached
 
-    def await_halted(self, version: int, fragments: Collection[str] = ()) -> bool:
+    def await_halted(self, version: int, fragments: Collection[str], *, moving: bool = False) -> bool:
         """Whether all executors, including starting ones, follow a version in time, and some of them run `fragments`.
-        Executors that ran one of these before can no longer publish anything."""
-        return self._await_version(version, self.halt_s, starting=True, fragments=fragments)
+        Executors that ran one of these before can no longer publish anything.
+
+        A fragment that no executor has reported for some seconds counts as halted, as in a cluster without executors.
+        This is not allowed if queries are `moving` to other fragments."""
+        deadline, known, waiting = time.monotonic() + self.halt_s, _LastReports(time.monotonic()), threading.Event()
+        while time.monotonic() < deadline:
+            if (executors := self._reports()) is not None:
+                now = time.monotonic()
+                known.note(executors, now)
+                absent = set() if moving else known.absent(fragments, now - self.absent_s)
+                follow = follow_version(version, executors, starting=True)
+                if follow and _running(executors) >= set(fragments) - absent:
+                    return True
+            waiting.wait(_POLL_S)
+        return False
 
     def positions(self, source: str, partition: int) -> list[int]:
         """The next offsets that queries read of a partition of a source, given by id. Raises ExternalError while Redis
@@ -65,21 +87,34 @@ class CatalogFollowers:
         lanes = (lane for status in self.executors().values() for lane in status.lanes.values())
         return [lane.offsets[place] for lane in lanes if (place := f"{source}/{partition}") in lane.offsets]
 
-    def _await_version(
-        self, version: int, seconds: float, *, starting: bool = False, fragments: Collection[str] = ()
-    ) -> bool:
-        deadline, waiting = time.monotonic() + seconds, threading.Event()
-        while not (reached := self._follow_version(version, fragments, starting=starting)):
-            if time.monotonic() >= deadline:
-                break
-            waiting.wait(_POLL_S)
-        return reached
-
-    def _follow_version(self, version: int, fragments: Collection[str], *, starting: bool) -> bool:
+    def _follow_version(self, version: int) -> bool:
         """Whether the executors follow the version now; False while Redis is unavailable, as nothing is known then."""
+        executors = self._reports()
+        return executors is not None and follow_version(version, executors)
+
+    def _reports(self) -> list[ExecutorStatus] | None:
+        """The last reports of the living executors; None while Redis is unavailable."""
         try:
-            executors = self.executors().values()
+            return list(self.executors().values())
         except ExternalError:
-            return False
-        running = {name for status in executors for name, state in status.fragments.items() if state == RUNNING}
-        return follow_version(version, executors, starting=starting) and running >= set(fragments)
+            return None
+
+
+@dataclass
+class _LastReports:
+    """When executors have last reported each fragment; for others, when the wait began."""
+
+    begun: float
+    reported: dict[str, float] = field(default_factory=dict)
+
+    def note(self, executors: Iterable[ExecutorStatus], now: float) -> None:
+        """Notes the reports of a moment."""
+        self.reported |= dict.fromkeys((name for status in executors for name in status.fragments), now)
+
+    def absent(self, fragments: Iterable[str], before: float) -> set[str]:
+        """The fragments that nobody has reported since an instant."""
+        return {name for name in fragments if self.reported.get(name, self.begun) <= before}
+
+
+def _running(executors: Iterable[ExecutorStatus]) -> set[str]:
+    return {name for status in executors for name, state in status.fragments.items() if state == RUNNING}

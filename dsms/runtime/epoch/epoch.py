@@ -13,6 +13,7 @@ import polars as pl
 
 from connectors.kafka.records.key_partitions import key_partitions
 from dsms.measurements.work import VertexWork
+from dsms.model.objects import Query
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.links import is_link, query_of
@@ -66,15 +67,22 @@ def with_replaced_queries(published: Published, plan: FragmentPlan) -> Published
 
 
 def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str]:
-    """Why queries fail, by query: their predecessors have published beyond the instant of the replacement, so their
-    relations would be wrong. This happens if an executor that was cut off did not learn of the replacement in time."""
+    """Why queries fail, by query: a version that they replaced has published beyond the instant of the replacement, so
+    their results would be wrong. This happens if an executor that was cut off did not learn of the replacement in
+    time."""
     sinks = ((query, planned.sink) for query, planned in plan.queries.items() if planned.sink is not None)
-    return {
-        query: f"the query that it replaces has published up to instant {at}, beyond the replacement at instant "
-        f"{sink.since}; CREATE OR REPLACE it again"
-        for query, sink in sinks
-        if sink.former is not None and sink.since is not None and (at := published.upto(sink.former.id)) > sink.since
-    }
+    return {query: why for query, sink in sinks if (why := _why_late(sink, published)) is not None}
+
+
+def _why_late(query: Query, published: Published) -> str | None:
+    """Why a query fails because of what earlier versions have published; None if it does not."""
+    earlier = {*query.earlier, *([] if query.former is None else [query.former.id])}
+    at = max((published.frontiers[id] for id in earlier if id in published.frontiers), default=None)
+    if at is None or (query.since is not None and at <= query.since):
+        return None
+    before = "before it had published anything" if query.since is None else f"at instant {query.since}"
+    remedy = "DROP it and create it" if query.since is None else "CREATE OR REPLACE it"
+    return f"the query that it replaced {before} has published up to instant {at}; {remedy} again"
 
 
 @dataclass(frozen=True)

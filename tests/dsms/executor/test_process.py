@@ -44,9 +44,8 @@ def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragm
     settings = ExecutorSettings(KafkaSettings("127.0.0.1:1"), "test://", "", tmp_path)
     monkeypatch.setattr(process, "Reporter", lambda *_: SimpleNamespace(bounds=settings.bounds))
     monkeypatch.setattr(process, "Runner", lambda *_: StandingRunner())
-    monkeypatch.setattr(process, "warm_up", lambda *_: warmed.append(state.cluster().assignments()))
-    spark: Any = None
-    executor = ExecutorProcess(settings, lambda: spark, lambda _: spark, threading.Event())
+    engine: Any = SimpleNamespace(warm_up=lambda _: warmed.append(state.cluster().assignments()))
+    executor = ExecutorProcess(settings, lambda: engine, threading.Event())
     runners: dict[str, Any] = {}
 
     def turns(count: int, *, assigned: bool) -> int:
@@ -54,7 +53,7 @@ def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragm
         state.cluster().set_assignments(msgspec.json.encode({"0": Assignment("executor-1", 7)} if assigned else {}))
         before = len(warmed)
         for _ in range(count):
-            executor._turn(spark, runners)
+            executor._turn(engine, runners)
         return len(warmed) - before
 
     assert turns(IDLE - 1, assigned=False) == 0

@@ -17,7 +17,7 @@ import pytest
 from connectors.alarms import Alarms
 from connectors.kafka.client.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor import runner
-from dsms.executor.process import session_after_failures
+from dsms.executor.process import engine_after_failures
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.placement.leases import RUNNING, FragmentStatus
@@ -94,7 +94,7 @@ class Standing:
 
 @pytest.fixture
 def fragment_runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, spark, plan, listener: Standing(lease, plan))
+    monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, engine, plan, listener: Standing(lease, plan))
     monkeypatch.setattr(Standing, "made", [])
     settings: Any = SimpleNamespace(partitions=1, alarms=Alarms(), executor_id="executor-1")
     return Runner("0", settings, None, None)  # type: ignore[arg-type]
@@ -236,14 +236,31 @@ def test_repeated_equal_failures_restart_the_session(fragment_runner: Runner) ->
     assert [fail(fragment_runner, reason) for reason in reasons[3:]] == ["fragment", "fragment", "process"]
 
 
+def test_a_full_disk_stops_the_fragment_and_not_its_process(
+    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of its lanes could not be written. Other fragments of the process may need no new files."""
+
+    def start(*_: object) -> None:
+        raise OSError(28, "No space left on device", "/data/scratch/lanes")
+
+    monkeypatch.setattr(Standing, "start", start)
+    fragment_runner.turn(7, Catalog())
+    assert fragment_runner.status.state == "recovering"
+    assert fragment_runner.status.reason.startswith("cannot write files of the fragment: [Errno 28] No space left")
+    monkeypatch.undo()
+    assert not leases()
+
+
 def test_fragment_that_fails_alone_does_not_restart_the_session(fragment_runner: Runner) -> None:
     """If another fragment commits, the shared session is sound; the cause may be a query that ends its worker."""
-    other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
+    old: Any = SimpleNamespace(renewed=lambda: None)
+    other = Runner("1", fragment_runner._settings, old, None)  # type: ignore[arg-type]
     fragments = {"0": fragment_runner, "1": other}
     for _ in range(7):
         fail(fragment_runner, "gone")
         other._set_status(FragmentStatus(RUNNING))
-        assert session_after_failures("old", fragments, lambda _: "new") == "old"  # type: ignore[arg-type, return-value]
+        assert engine_after_failures(old, fragments) is old
 
 
 def test_an_epoch_that_is_committed_or_another_reason_begins_a_new_series(fragment_runner: Runner) -> None:
@@ -255,24 +272,20 @@ def test_an_epoch_that_is_committed_or_another_reason_begins_a_new_series(fragme
 
 
 def test_all_fragments_of_a_process_get_the_new_session(fragment_runner: Runner) -> None:
-    stopped: list[object] = []
-
-    def renew(old: object) -> Any:
-        stopped.append(old)
-        return "new"
-
-    other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
+    new: Any = SimpleNamespace(renewed=lambda: new)
+    old: Any = SimpleNamespace(renewed=lambda: new)
+    other = Runner("1", fragment_runner._settings, old, None)  # type: ignore[arg-type]
     other.turn(7, Catalog())
     fragments = {"0": fragment_runner, "1": other}
-    assert session_after_failures("old", fragments, renew) == "old"  # type: ignore[arg-type]
+    assert engine_after_failures(old, fragments) is old
     assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "session"
-    assert session_after_failures("old", fragments, renew) == "new"  # type: ignore[arg-type]
-    assert (stopped, other._spark, other._fragment, fragment_runner.remedy) == (["old"], "new", None, "fragment")
+    assert engine_after_failures(old, fragments) is new
+    assert (other._engine, other._fragment, fragment_runner.remedy) == (new, None, "fragment")
     assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "process"
     with pytest.raises(
         ExternalError, match='fragment "0" keeps failing in the same way, and a new Spark session did not help: gone'
     ):
-        session_after_failures("new", fragments, renew)  # type: ignore[arg-type]
+        engine_after_failures(new, fragments)
 
 
 BOUNDS = Bounds(1_000, 100_000, 1.0)
@@ -308,21 +321,19 @@ def runs_until(runner: Runner, catalog: Catalog, culprit: str, turns: int) -> No
         fragment.died, fragment.idle = culprit in fragment.running_queries, True
 
 
-def test_query_that_ends_workers_fails_and_others_continue_in_any_process(
-    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "workers_survive", lambda *_: True)
+def test_query_that_ends_workers_fails_and_others_continue_in_any_process(fragment_runner: Runner) -> None:
+    engine: Any = SimpleNamespace(workers_survive=lambda _: True)
     catalog, _ = apply_all(
         SQL + "; " + "; ".join(f"CREATE QUERY c{at} AS SELECT k FROM S WHERE k > {at}" for at in range(5))
     )
     query = next(query.id for query in catalog.queries() if query.name == "b")
     kept, settings = Kept(), fragment_runner._settings
-    one = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    one = Runner("0", settings, engine, BOUNDS, kept)
     runs_until(one, catalog, query, 4)
     assert one.status.reason.startswith("workers died")
     assert [kind for kind, _ in told(one)][:1] == ["workers died"]
     assert len(one.story.story.entries[0].queries) == 4, "the newer half of seven queries"
-    another = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    another = Runner("0", settings, engine, BOUNDS, kept)
     runs_until(another, catalog, query, 12)
     failed = [entry for entry in another.story.story.entries if entry.kind == "query failed"]
     assert [(entry.queries, entry.reason.partition(":")[0]) for entry in failed] == [
@@ -337,7 +348,7 @@ def test_query_that_ends_workers_fails_and_others_continue_in_any_process(
     assert alarm.place == "fragment 0" and alarm.reason.startswith(
         'query "b" failed: its workers died while it ran alone'
     )
-    third = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    third = Runner("0", settings, engine, BOUNDS, kept)
     runs_until(third, catalog, query, 3)
     assert list(Standing.made[-1].failures) == [query] and not Standing.made[-1].died
     for sql in ("PAUSE QUERY b", "RESUME QUERY b"):
@@ -346,13 +357,11 @@ def test_query_that_ends_workers_fails_and_others_continue_in_any_process(
     assert third._deaths.failed == {} and settings.alarms.all() == ()
 
 
-def test_queries_that_are_too_much_together_get_smaller_batches_until_the_process_ends(
-    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "workers_survive", lambda *_: True)
+def test_queries_that_are_too_much_together_get_smaller_batches_until_the_process_ends(fragment_runner: Runner) -> None:
+    engine: Any = SimpleNamespace(workers_survive=lambda _: True)
     catalog, _ = apply_all(SQL)
     kept, settings = Kept(), fragment_runner._settings
-    one = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    one = Runner("0", settings, engine, BOUNDS, kept)
     for _ in range(20):
         one._not_before = 0.0
         one.turn(7, catalog)
@@ -363,15 +372,14 @@ def test_queries_that_are_too_much_together_get_smaller_batches_until_the_proces
     assert alarm.reason.startswith("workers died of queries that survive one by one") and alarm.reason.endswith(
         '"a", "b"'
     )
-    another = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    another = Runner("0", settings, engine, BOUNDS, kept)
     another.turn(7, catalog)
     assert Standing.made[-1].bounds == BOUNDS
 
 
-def test_no_query_is_blamed_where_workers_die_of_nothing(
-    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "workers_survive", lambda *_: False)
+def test_no_query_is_blamed_where_workers_die_of_nothing(fragment_runner: Runner) -> None:
+    engine: Any = SimpleNamespace(workers_survive=lambda _: False)
+    fragment_runner.use(engine)
     catalog, _ = apply_all(SQL)
     for _ in range(40):
         fragment_runner._not_before = 0.0

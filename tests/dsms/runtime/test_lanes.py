@@ -10,6 +10,7 @@ from dsms.runtime.epoch.epoch import late_replacements, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment, read_manifest
 from dsms.runtime.lanes.revision import Revision, revised, running_lanes, without_failed
+from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
@@ -214,6 +215,33 @@ def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> N
     assert late_replacements(Published({old: 7}, {}), planned) == {}
     assert list(late_replacements(Published({old: 8}, {}), planned)) == [new]
     assert with_replaced_queries(Published({old: 7}, {}), planned).upto(new) == 7
+
+
+def test_a_version_that_had_published_nothing_and_publishes_after_its_replacement_fails_the_query() -> None:
+    """An executor that had not reported since Redis lost its content published a first epoch after the replacement."""
+    environment = FakeEnvironment({"t": {0: 0}, "u": {0: 0}})
+    catalog, earlier = apply_all(SQL, environment=environment)[0], list[str]()
+    for bound in (2, 3):
+        earlier += [query.id for query in catalog.queries() if query.name == "W"]
+        catalog, _ = apply_all(f"CREATE OR REPLACE VIEW W AS SELECT k FROM S WHERE k > {bound}", catalog, environment)
+    planned = plan_fragment(catalog, 1)
+    (new,) = ids(planned, "W")
+    assert late_replacements(Published({}, {}), planned) == {}
+    for late in earlier:
+        (why,) = late_replacements(Published({late: 8}, {}), planned).values()
+        assert why.startswith(
+            "the query that it replaced before it had published anything has published up to instant 8"
+        )
+
+        class PublishedAfterAll(FakeEnvironment):
+            def published(self, query: str, late: str = late) -> int | None:
+                return 8 if query == late else None
+
+        again = "CREATE OR REPLACE VIEW W AS SELECT k FROM S WHERE k > 4"
+        with pytest.raises(UserError, match="an earlier version has published results after it was replaced") as error:
+            apply_all(again, catalog, PublishedAfterAll())
+        assert error.value.hint == "DROP VIEW W and create it again"
+    assert late_replacements(Published({new: 8}, {}), planned) == {}
 
 
 def test_no_flipped_bit_gives_another_manifest() -> None:

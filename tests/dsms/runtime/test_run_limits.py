@@ -19,9 +19,9 @@ from confluent_kafka import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.redis import run_cache
 from connectors.redis.client import connect, key
 from connectors.redis.runs import RedisRuns
+from connectors.runs import run_cache
 from dsms.local.installed import local_redis
 from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.manifest import Manifest

@@ -1,4 +1,4 @@
-"""Bound plans as trees in golden files, with their joins, keys and filters."""
+"""Bound plans: the trees in tests/golden/binding, with their joins and filters, and properties of plans."""
 
 from __future__ import annotations
 
@@ -9,50 +9,19 @@ from dsms.model.schema import schema
 from dsms.planner.physical.explain import tree
 from dsms.sql.binder.bind import plan_of
 from tests.support.fake_environment import apply_all
-from tests.support.random_tables import STREAMS
+from tests.support.plan_files import declarations, plan_files
 
-SHAPES = {
-    "joins": [
-        "SELECT A.c, e, x FROM A, B, C WHERE A.a = k AND k + 1 = B.a AND x > 0",
-        "SELECT A.c, e FROM A LEFT JOIN B ON A.a = B.a AND A.c > 1 AND B.e > 2 WHERE A.d = 1",
-        "SELECT a, A.b, e FROM A FULL JOIN B USING (a)",
-        "SELECT k, y FROM C LEFT JOIN UNNEST(xs) AS t(y) ON TRUE",
-        "SELECT A.a, z.e FROM A, LATERAL (SELECT e FROM B WHERE B.a = A.a) z",
-    ],
-    "groups": [
-        "SELECT a % 2 AS p, SUM(c * 2) FILTER (WHERE d > 1) AS s FROM A GROUP BY 1 HAVING COUNT(*) > 1",
-        "SELECT a, b, SUM(c) AS s, GROUPING(a) AS g FROM A GROUP BY ROLLUP (a, b)",
-        "SELECT DISTINCT ON (a) a, c FROM A ORDER BY a, c DESC",
-        "SELECT a, STRING_AGG(DISTINCT b, '-' ORDER BY b) AS s FROM A GROUP BY a",
-    ],
-    "sets": [
-        "SELECT a FROM A UNION SELECT e FROM B ORDER BY 1 LIMIT 2",
-        "SELECT c FROM A EXCEPT ALL SELECT e FROM B",
-    ],
-    "over": [
-        "SELECT a, c FROM (SELECT a, c, ROW_NUMBER() OVER (PARTITION BY a ORDER BY c) AS n FROM A) z WHERE n <= 2",
-        "SELECT a, RANK() OVER (PARTITION BY a ORDER BY c + 1) AS r, SUM(c) OVER (PARTITION BY b) AS s FROM A",
-    ],
-    "subqueries": [
-        "SELECT a FROM A WHERE EXISTS (SELECT 1 FROM B WHERE B.a = A.a AND B.e > 1)",
-        "SELECT a FROM A WHERE a NOT IN (SELECT a FROM B)",
-        "SELECT a FROM A WHERE c NOT IN (SELECT e FROM B)",
-        "SELECT a FROM A WHERE c >= ALL (SELECT e FROM B WHERE B.b = A.b)",
-        "SELECT a, (SELECT COUNT(*) FROM B WHERE B.a = A.a) AS n FROM A",
-        "SELECT a, (SELECT COUNT(*) + 1 FROM B WHERE B.e > A.c) AS n FROM A",
-        "SELECT a, a IN (SELECT e FROM B) AS x FROM A",
-    ],
-}
+FILES = plan_files("binding")
 
 
 def bound(select: str):
-    catalog, _ = apply_all(f"{STREAMS} CREATE STREAMED VIEW V AS {select}")
+    catalog, _ = apply_all(f"{declarations('binding')} CREATE STREAMED VIEW V AS {select}")
     return plan_of("V", catalog)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", FILES)
 def test_shape(name: str, golden) -> None:
-    golden(f"plans/bind_{name}.txt", "\n".join(f"{select}\n{tree(bound(select))}\n" for select in SHAPES[name]))
+    golden(FILES[name].name, FILES[name].text(lambda case: tree(bound(case.select))))
 
 
 def test_nullability_follows_outer_joins_and_aggregates() -> None:

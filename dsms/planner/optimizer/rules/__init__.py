@@ -4,7 +4,7 @@ Equal plans have the same columns and the same relation at every instant. Report
 expression has no value is not reported if another condition removes it first.
 
 A rule is a function, or a row of a table of push-downs; EXPLAIN prints its name. A new rule needs a file or a row, an
-entry in RULES, and a case in `tests/dsms/planner/optimizer/rules/rule_cases.py`.
+entry in RULES, and a file of cases, `tests/golden/rules/<rule>.sql`.
 """
 
 from __future__ import annotations

@@ -1,29 +1,33 @@
-"""Plans as text, in golden files."""
+"""EXPLAIN of the queries in tests/golden/explain."""
 
 from __future__ import annotations
 
 import pytest
 
 from dsms.testing import LocalSession
+from tests.support.plan_files import Case, declarations, plan_files
 
-SOURCE = """REGISTER SOURCE TemperatureSource (char RoomID, int Temperature) From port5501;
-CREATE STREAM RoomTempStr OVER TemperatureSource KEY RoomID; CREATE STREAM TempStr OVER TemperatureSource KEY NULL;
-CREATE STREAMED VIEW HotRooms1 AS SELECT RoomID, Temperature FROM R(RoomTempStr) R WHERE R.Temperature > 80;"""
-PLANS = {
-    "stream": "SELECT * FROM R(RoomTempStr)",
-    "hot_rooms": "SELECT RoomID, Temperature FROM R(RoomTempStr) R WHERE R.Temperature > 80",
-    "view_over_view": "SELECT RoomID AS room, Temperature * 2 AS twice FROM R(HotRooms1) WHERE Temperature > 100",
-    "ts_of_a_view": "SELECT RoomID, TS AS since FROM R(HotRooms1) WHERE TS > 5",
-    "append_only": "SELECT Temperature FROM R(TempStr) WHERE TS BETWEEN 3 AND 9",
-    "no_key": "SELECT Temperature FROM R(RoomTempStr)",
-}
+FILES = plan_files("explain")
+CASES = [case for file in FILES.values() for case in file.cases.values()]
 
 
-@pytest.mark.parametrize("name", PLANS)
-def test_plan(name: str, golden) -> None:
-    session = LocalSession()
-    session.execute(SOURCE)
-    lines = [row["plan"] for row in session.execute(f"EXPLAIN {PLANS[name]}")]
-    golden(f"plans/{name}.txt", PLANS[name] + "\n\n" + "\n".join(map(str, lines)) + "\n")
-    session.execute(f"CREATE QUERY Q AS {PLANS[name]}")
-    assert session.explain("Q").splitlines() == lines
+def session() -> LocalSession:
+    created = LocalSession()
+    created.execute(declarations("explain"))
+    return created
+
+
+def explained(case: Case) -> str:
+    return "\n".join(str(row["plan"]) for row in session().execute(f"EXPLAIN {case.select}"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_explain(name: str, golden) -> None:
+    golden(FILES[name].name, FILES[name].text(explained))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_explain_of_a_running_query_shows_the_plan_of_its_select(case: Case) -> None:
+    running = session()
+    running.execute(f"CREATE QUERY Q AS {case.select}")
+    assert running.explain("Q") == explained(case)

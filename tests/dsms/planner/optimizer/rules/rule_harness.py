@@ -10,8 +10,6 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dsms.model import logical
-from dsms.model.objects import Column as Declared
-from dsms.model.objects import Source
 from dsms.model.properties import inputs
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
@@ -19,23 +17,21 @@ from dsms.planner.optimizer.rules import Rule
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane
 from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.stages.lane_step import read_stage, route, target_stage
+from dsms.sql.binder.bind import plan_of
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta, union_all
 from operators.core.operator import State
 from operators.expressions import Column, Expression, Literal, call, column
 from operators.streams.stream_output import OP
+from tests.support.fake_environment import apply_all
+from tests.support.plan_files import declarations
 
 END = 24
 Signed = tuple[str, dict[str, object], int]
+#: The records of each topic.
 History = dict[str, list[Signed]]
-
-
-def source(name: str) -> Source:
-    columns = (Declared("id", "INT", nullable=False), Declared("a", "BIGINT"), Declared("b", "VARCHAR"))
-    return Source(name=name, id=name, sql="", columns=columns, topic=name, number="te".index(name))
-
-
-KEYED = logical.StreamScan(source("t"), "T", ("id",))
-EVENTS = logical.StreamScan(source("e"), "E", ())
+#: The catalog after the declarations of the plan files.
+CATALOG, _ = apply_all(declarations("rules"))
+KEYED, EVENTS = plan_of("T", CATALOG), plan_of("E", CATALOG)
 
 
 def prefixed(node: logical.Node, prefix: str) -> logical.Project:
@@ -104,7 +100,7 @@ def published(
     for start, end in zip(edges, edges[1:], strict=False):
         arrived: list[dict[int, list[Delta]]] = [defaultdict(list) for _ in range(targets)]
         for leaf, scanned in lane.sources.items():
-            delta = Delta.of(history[scanned.id], scanned.schema).between(start, end)
+            delta = Delta.of(history[scanned.topic], scanned.schema).between(start, end)
             _send(lane, read_stage(lane, leaf, delta), arrived, 0, faults)
         for stage in range(1, lane.flow.stages + 1):
             for target in range(targets):

@@ -1,4 +1,8 @@
-"""Plans to which a rule must not apply, and histories for which the rewritten plan would have other results."""
+"""Plans to which a rule must not apply, and histories for which the rewritten plan would have other results.
+
+The plans are built by hand, not bound from SQL: each has at its top the node that the rule refuses, where the binder
+would put a projection; and a wrong rewrite is the plan of no SELECT.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,25 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import walk
 from dsms.planner.optimizer.optimize import optimize
-from dsms.planner.optimizer.rules import RULES, WHOLE_PLAN_RULES
 from operators.aggregates.aggregate import Aggregate
 from operators.core.sort_key import SortKey
 from operators.expressions import Call, Literal, call, cast, columns
 from operators.sync.sync_points import Periodic
 from operators.windows.now_filter import NowRange
-from tests.dsms.planner.optimizer.rules.rule_cases import (
+from tests.dsms.planner.optimizer.rules.rule_cases import BY_NAME
+from tests.dsms.planner.optimizer.rules.rule_harness import (
+    EVENTS,
+    KEYED,
+    History,
+    big,
+    col,
+    over,
+    prefixed,
+    project,
+    published,
+    where,
+)
+from tests.dsms.planner.optimizer.rules.rule_plans import (
     ASSIGN,
     BOTH,
     COUNT,
@@ -42,20 +58,7 @@ from tests.dsms.planner.optimizer.rules.rule_cases import (
     TOP,
     WINDOW,
 )
-from tests.dsms.planner.optimizer.rules.rule_harness import (
-    EVENTS,
-    KEYED,
-    History,
-    big,
-    col,
-    over,
-    prefixed,
-    project,
-    published,
-    where,
-)
 
-BY_NAME = {rule.__name__: rule for rule in (*RULES, *WHOLE_PLAN_RULES)}
 FLOATS = project(KEYED, "id", "b", f=cast(col(KEYED, "a"), pa.float64()))
 FLOAT_JOIN = logical.Join(FLOATS, prefixed(FLOATS, "r_"), ())
 FLOAT_SUM = Aggregate("s", "sum", ("f",), pa.float64())

@@ -1,0 +1,214 @@
+"""A simulated world: the services, their neighbours and their users, wired together."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from connectors.alarms import Alarms
+from connectors.kafka.client.topics import SOURCE, ensure_topic
+from connectors.simulation.faults import Fault, FaultPlan, Kind
+from connectors.simulation.files import SimulatedDisks
+from connectors.simulation.kafka.cluster import ClusterSettings, SimulatedCluster
+from connectors.simulation.kafka.settings import SimulatedKafka
+from connectors.simulation.scheduler import Process, Scheduler
+from connectors.simulation.state.store import SimulatedAddress, SimulatedStore
+from connectors.simulation.threads import Event
+from connectors.simulation.virtual import virtual
+from dsms.coordinator.service.coordinator import Coordinator
+from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.executor.process import ExecutorProcess
+from dsms.runtime.settings import ExecutorSettings
+from dsms.simulation.clients import Leading, Producer, StatementClient
+from dsms.simulation.engine import SimulatedEngine
+from dsms.simulation.history import AddedPartitions, History
+from dsms.simulation.processes import Service
+from dsms.simulation.topics import CopiedTopic, decisive, published, put
+from dsms.simulation.verdict import Records
+from dsms.state.stores import StateAddress
+
+CLUSTER, COORDINATOR = "sim", "coordinator"
+#: The faults that the world carries out itself.
+_OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps", "files lost")
+#: A directory in memory, if the machine has one: simulated disks then cost no real time.
+_FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CoordinatorSettings(CoordinatorSettings):
+    address: SimulatedAddress
+
+    @property
+    def state(self) -> StateAddress:
+        """The address of the simulated store."""
+        return cast(StateAddress, self.address)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ExecutorSettings(ExecutorSettings):
+    address: SimulatedAddress
+
+    @property
+    def state(self) -> StateAddress:
+        """The address of the simulated store."""
+        return cast(StateAddress, self.address)
+
+
+class World:
+    """The world of a history. `start` starts everything; `scheduler.run_until` lets time pass."""
+
+    def __init__(self, history: History, logs: list[CopiedTopic] | None = None) -> None:
+        """With `logs`, Kafka has these topics at the beginning."""
+        self.history, layout = history, history.layout
+        self.scheduler = Scheduler(history.seed)
+        self.plan = FaultPlan(history.faults)
+        kafka = ClusterSettings(layout.brokers, 2, layout.transaction_version, layout.verification)
+        self.kafka = SimulatedCluster(self.scheduler, self.plan, kafka)
+        if logs is not None:
+            put(self.kafka, logs)
+        self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
+        self.directory = Path(tempfile.mkdtemp(prefix="dsms-sim-", dir=_FAST))
+        hosts = {
+            f"executor-{number + 1}": self.directory / f"executor-{number + 1}" for number in range(layout.executors)
+        }
+        for directory in hosts.values():
+            directory.mkdir()
+        self.disks = SimulatedDisks(self.scheduler, self.plan, hosts)
+        self.leading = Leading()
+        self.client = StatementClient(self.scheduler, self.leading, history.statements)
+        self.producer = Producer(self.scheduler, self._kafka, history.publications)
+        names = [COORDINATOR, *hosts]
+        mains = [self._coordinate, *[self._execute] * layout.executors]
+        self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Inside the block, product code runs in this world."""
+        with virtual(self.scheduler, self.disks.stand_ins()):
+            yield
+
+    def start(self) -> None:
+        """Starts the services, the users and the faults."""
+        self.scheduler.spawn(self._prepare, "prepare", Process("admin"))
+        for fault in self.plan.due(_OWN):
+            self.scheduler.call_at(fault.at_s, partial(self._suffer, fault))
+
+    @property
+    def sent(self) -> bool:
+        """Whether all statements are answered and all records sent."""
+        return not self.unsent
+
+    @property
+    def unsent(self) -> str:
+        """What has not been sent yet; empty if everything has."""
+        if not self.client.done:
+            waiting = self.client.answers[-1] if self.client.answers else None
+            return f"a statement has no answer: {waiting}"
+        return "" if self.producer.done else "records have not been acknowledged"
+
+    def published(self) -> dict[str, Records]:
+        """The records of results and dead letters that readers see."""
+        return published(self.kafka, self.history.topics)
+
+    def decisive_logs(self) -> list[CopiedTopic]:
+        """Copies of the logs that determine all results."""
+        return decisive(self.kafka, CLUSTER, self.history.topics)
+
+    def faults(self) -> Iterator[str]:
+        """Errors that nobody handled."""
+        for service in self.services.values():
+            yield from (f"{service.name} ended with {error!r}" for error in service.faults)
+        for task in self.scheduler.failed:
+            yield f"task {task.process.name}/{task.name} ended with {task.error!r}"
+
+    def close(self) -> None:
+        """Ends all tasks and removes all files."""
+        self.scheduler.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _prepare(self) -> None:
+        """Creates the topics of sources, then starts everything else."""
+        admin = self._kafka(Process("admin")).admin()
+        for topic, partitions in self.history.topics.items():
+            ensure_topic(admin, topic, partitions, SOURCE)  # does nothing if it exists
+        for service in self.services.values():
+            service.start()
+        self.client.start()
+        self.producer.start()
+        for added in self.history.added:
+            self.scheduler.call_at(added.at_s, partial(self._add_partitions, added))
+
+    def _add_partitions(self, added: AddedPartitions) -> None:
+        self.kafka.add_partitions(added.topic, added.partitions)
+
+    def _kafka(self, process: Process) -> SimulatedKafka:
+        return SimulatedKafka(cluster=self.kafka, process=process)
+
+    def _suffer(self, fault: Fault) -> None:
+        service = self.services.get(fault.target)
+        if service is None or not service.process.alive:
+            return
+        self.plan.happened[fault.kind] += 1
+        if fault.kind == "kill":
+            service.kill(fault.for_s)
+        elif fault.kind == "files lost":
+            service.kill(fault.for_s)
+            self.disks.lose_unflushed(fault.target)
+        elif fault.kind == "pause":
+            service.pause(fault.for_s)
+        else:
+            service.step_clock(fault.for_s)
+
+    # the programs of the processes
+
+    def _coordinate(self, process: Process) -> None:
+        settings = _CoordinatorSettings(
+            kafka=self._kafka(process),
+            state_url="",
+            address=self.store.address(),
+            cluster=CLUSTER,
+            fragments=self.history.layout.fragments,
+            alarms=self._alarms(process),
+        )
+        coordinator = Coordinator(settings)
+        coordinator.turn()
+        self.leading.coordinator, self.leading.process = coordinator, process
+        coordinator.watch(self._never())
+
+    def _execute(self, process: Process) -> None:
+        layout = self.history.layout
+        settings = _ExecutorSettings(
+            kafka=self._kafka(process),
+            state_url="",
+            address=self.store.address(),
+            registry_url="http://nowhere",
+            data_dir=self.directory / process.name,
+            cluster=CLUSTER,
+            executor_id=process.name,
+            master="local[2]",
+            partitions=layout.targets,
+            source_tasks=2,
+            first_batch_records=layout.batch_records,
+            min_batch_records=1,
+            max_batch_records=layout.batch_records,
+            alarms=self._alarms(process),
+        )
+        ExecutorProcess(
+            settings, partial(SimulatedEngine, self.scheduler, partial(self._kafka, process)), self._never()
+        ).run()
+
+    def _never(self) -> threading.Event:
+        """An event that nobody sets: processes end only by being killed."""
+        return cast(threading.Event, Event(self.scheduler))
+
+    def _alarms(self, process: Process) -> Alarms:
+        return Alarms(
+            notify=lambda alarm: self.scheduler.record(f"alarm of {process.name}: {alarm.place}: {alarm.reason}")
+        )

@@ -1,0 +1,21 @@
+-- title: a condition above IN
+-- after: filter_through_project
+SELECT * FROM (SELECT *, TS AS since FROM T WHERE a IN (SELECT a FROM E)) AS p WHERE a > 0;
+
+-- Project id, a, b, since  [key: id]
+--   Project id, a, b, TS AS since  [key: id]
+--     Filter a > 0  [key: id]
+--       SemiJoin on a = a'  [key: id]
+--         ℜ(T) over source Keyed  [key: id]
+--         Project a AS a'  [key: none]
+--           Project a  [key: none]
+--             ℜ(E) over source Events  [key: none]
+-- →
+-- Project id, a, b, since  [key: id]
+--   Project id, a, b, TS AS since  [key: id]
+--     SemiJoin on a = a'  [key: id]
+--       Filter a > 0  [key: id]
+--         ℜ(T) over source Keyed  [key: id]
+--       Project a AS a'  [key: none]
+--         Project a  [key: none]
+--           ℜ(E) over source Events  [key: none]
