@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import MetadataRequest
 
+from connectors.kafka.client.identities import cluster_id
 from connectors.kafka.client.topics import COMPACTED, ensure_topic, latest, partitions_of, written
 from connectors.kafka.records.column_writer import transactional_writer
 from connectors.kafka.records.publish import Outgoing, Publisher
@@ -234,3 +236,14 @@ def test_a_fault_of_one_kind_happens_once() -> None:
         kafka = simulated.kafka()
         simulated.run(lambda: ensure_topic(kafka.admin(), "t", 1))
         assert simulated.cluster.network.plan.happened == {"answer lost": 1}
+
+
+def test_the_first_request_to_a_broker_that_has_returned_is_answered() -> None:
+    def scenario(simulated: Simulation, kafka: SimulatedKafka) -> None:
+        simulated.cluster.restart(1, 10.0)
+        while simulated.scheduler.now < 11:
+            with suppress(ExternalError):
+                assert cluster_id(kafka.admin()) == simulated.cluster.id
+
+    for seed in range(5):
+        over_a_cluster(scenario, seed=seed, brokers=1, propagation_s=(0.1, 1.0))
