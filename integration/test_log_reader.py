@@ -12,7 +12,7 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import latest
 from connectors.kafka.records.fetch_reader import readable
 from connectors.kafka.records.log_reader import LogReader
-from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.partition_readers import OffsetRange
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 pytestmark = pytest.mark.services
