@@ -23,7 +23,7 @@ from connectors.kafka.client.broker_connections import BrokerConnections, unsupp
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import is_gone, records_gone_error, translate
 from connectors.kafka.client.topics import earliest
-from connectors.kafka.native.library import library
+from connectors.kafka.native.library import missing
 from connectors.kafka.records.log_pieces import LogPiece, LogPieces
 from connectors.kafka.records.partition_readers import OffsetRange, PartitionReaders
 from connectors.kafka.records.record_batches import Aborted, Batches, BatchPiece, scan, visible
@@ -60,8 +60,8 @@ def readable(settings: KafkaSettings) -> bool:
 
 def unreadable(settings: KafkaSettings) -> str:
     """Why no FetchReader can be created; "" if one can."""
-    if library() is None:
-        return "the native part is not built, or switched off"
+    if why := missing():
+        return why
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
     return names and f"only librdkafka supports the Kafka client setting {names}"
 
