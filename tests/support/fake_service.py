@@ -33,7 +33,7 @@ HOT: Document = {**READINGS, "name": "hot", "kind": "streamed view", "topic": "d
 
 
 class FakeService:
-    """A `Service` whose answers depend on words in the statement: "nope", "outage" and "defect" fail."""
+    """A `Coordinator` whose answers depend on words in the statement: "nope", "outage" and "defect" fail."""
 
     def __init__(self, kafka: str = "localhost:1") -> None:
         self.kafka = kafka
