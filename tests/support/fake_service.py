@@ -12,6 +12,8 @@ from dsms.model.limits import Limits
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
+from dsms.statements.registry import kinds_in
+from dsms.statements.statement_kind import StatementKind
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
 _COLUMNS: Document = {"columns": ["room"], "types": ["VARCHAR"]}
@@ -45,6 +47,11 @@ class FakeService:
 
     limits = Limits()
     audit = NoAudit()
+    #: The catalog that says what statements mean.
+    catalog = Catalog()
+
+    def kinds(self, sql: str) -> list[StatementKind]:
+        return kinds_in(sql, self.catalog, self.limits)
 
     def check_subject(self, subject: str, caller: Caller) -> None:
         if subject.startswith("_dsms."):

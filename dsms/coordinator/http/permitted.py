@@ -24,6 +24,7 @@ from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.statements.statement_kind import StatementKind
 
 _Rest = ParamSpec("_Rest")
 _Answer = TypeVar("_Answer")
@@ -80,6 +81,10 @@ class PermittedService:
     def settled_version(self) -> int:
         """The version of the catalog after every write so far is settled."""
         return self.service.settled_version()
+
+    def kinds(self, sql: str) -> list[StatementKind]:
+        """The kinds of the statements of a script. They reveal at most which names are streams."""
+        return self.service.kinds(sql)
 
     def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """Runs statements, if the caller may run them. A SELECT fails once it is cancelled."""

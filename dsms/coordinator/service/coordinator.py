@@ -55,6 +55,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from dsms.registration.placement import fragments_of
+from dsms.statements.registry import kinds_in
+from dsms.statements.statement_kind import StatementKind
 from dsms.tables.question import QuestionWithRows
 from operators.core.decoding import Malformed
 from operators.core.errors import UserError
@@ -123,6 +125,10 @@ class Coordinator:
         """Runs statements on behalf of a caller, in order, and returns their results. A failing statement raises; the
         statements before it stay in effect. A SELECT fails once it is cancelled."""
         return self._runner.execute(sql, caller, cancelled)
+
+    def kinds(self, sql: str) -> list[StatementKind]:
+        """The kinds of the statements of a script as they are meant with the present catalog."""
+        return kinds_in(sql, self._catalog(), self.limits)
 
     def readable(self, caller: Caller) -> list[ReadableObject]:
         """The streams, views, queries and tables that the caller may read."""
