@@ -19,7 +19,7 @@ from connectors.kafka.client.topics import COMPACTED_SOON, delete_topic, ensure_
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.native.library import missing
 from connectors.kafka.records import column_writer
-from connectors.state.claim import Claim
+from connectors.state.store import Claim
 from dsms.local.waiting import wait_until
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.planner.physical.lane import Output

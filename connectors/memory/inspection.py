@@ -8,13 +8,13 @@ from math import isinf
 from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.manifest import Manifest
 from connectors.memory.runs import Runs
-from connectors.state.inspection import Found, FoundManifest
+from connectors.state.store import Found, FoundManifest
 
 _DOCUMENT, _MANIFEST, _RUN = "document", "manifest", "run"
 
 
 class MemoryInspection:
-    """Implements `connectors.state.inspection.Inspection`. A key is the kind of a value and its name, such as
+    """Implements `connectors.state.store.Inspection`. A key is the kind of a value and its name, such as
     `run 0 1/a`."""
 
     store = "memory"

@@ -58,7 +58,7 @@ def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
 
 
 class RedisRuns:
-    """Implements `connectors.state.runs.RunStore`. `limit` is how many bytes the fragment's runs may take in Redis;
+    """Implements `connectors.state.store.RunStore`. `limit` is how many bytes the fragment's runs may take in Redis;
     None means no limit."""
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str, cache: Path, limit: int | None = None) -> None:

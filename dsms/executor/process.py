@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import structlog
 
-from connectors.state.cluster import LEASE_MS
+from connectors.state.cluster import LEASE_MS, ClusterState
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
@@ -47,7 +47,7 @@ class ExecutorProcess:
         self._settings = settings
         self._make_session, self._renew_session = make_session, renew_session
         self._alarms = settings.alarms
-        self._cluster = settings.state.open(settings.alarms).cluster()
+        self._cluster = ClusterState(settings.state.open(settings.alarms).documents())
         self._stopping, self._progress = stopping, progress
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
         #: None until there is a Spark session.

@@ -84,7 +84,7 @@ class Coordinator:
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._settings = settings
         state = settings.state.open(settings.alarms)
-        self._cluster = state.cluster()
+        self._cluster = ClusterState(state.documents())
         make_internal_topics(settings.kafka, settings.cluster)
         self.audit = AuditLog(settings.kafka, settings.cluster, settings.alarms)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)

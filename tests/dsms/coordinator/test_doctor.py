@@ -12,7 +12,7 @@ from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, mark
 from connectors.kafka.native.library import SWITCH, library
-from connectors.state.inspection import Found
+from connectors.state.store import Found
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
