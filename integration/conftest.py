@@ -13,6 +13,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, Scheduling
 from xdist.workermanage import WorkerController
 
+from connectors.kafka.native.library import build
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.redis_server import RedisServer
@@ -21,6 +22,7 @@ from integration.kafka_topics import TopicFactory, create_topic
 from integration.session_services import Services, received_addresses, send_addresses, started
 
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")  # as in tests/conftest.py
+build()  # as there
 SERVERS = ("java", "redis-server")
 #: The tests that take longest. They begin first, so that no process waits for them at the end.
 LONG = (

@@ -12,7 +12,7 @@ from connectors.kafka.client.names import internal_topic
 from connectors.kafka.client.topics import COMPACTED_SOON, ensure_topic
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.redis.client import connect
-from connectors.state.claim import Claim
+from connectors.state.store import Claim
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch

@@ -11,12 +11,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka.admin import KafkaAdminClient, UpdateFeatureType
 
-from connectors.kafka.client.broker_connections import supported
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import latest, written
-from connectors.kafka.native.library import library
 from connectors.kafka.records.column_writer import ColumnWriter, transactional_writer
 from connectors.kafka.records.epoch_writer import EpochWriter
+from connectors.kafka.records.fetch_reader import unreadable
 from connectors.kafka.records.range_reader import read_whole
 from connectors.kafka.records.record_columns import Records
 from dsms.local.waiting import wait_until
@@ -82,8 +81,8 @@ def verification(late: Late, protocol: int, request: pytest.FixtureRequest) -> N
 
 @pytest.fixture(params=["columns", "messages"])
 def native(verification: None, request: pytest.FixtureRequest) -> bool:
-    if request.param == "columns" and not (library() and supported(KafkaSettings("k:1"))):
-        pytest.skip("the native part is not built: there is no C compiler")
+    if request.param == "columns" and (why := unreadable(KafkaSettings("k:1"))):
+        pytest.skip(why)
     return bool(request.param == "columns")
 
 

@@ -10,9 +10,9 @@ from confluent_kafka import Producer, TopicPartition
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import latest
-from connectors.kafka.records.fetch_reader import readable
+from connectors.kafka.records.fetch_reader import unreadable
 from connectors.kafka.records.log_reader import LogReader
-from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.partition_readers import OffsetRange
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 pytestmark = pytest.mark.services
@@ -22,8 +22,8 @@ Row = tuple[int, bytes | None, bytes | None, bytes | None]
 @pytest.fixture(params=["columns", "messages"])
 def reader(kafka: str, request: pytest.FixtureRequest) -> Iterator[LogReader]:
     native = request.param == "columns"
-    if native and not readable(KafkaSettings(kafka)):
-        pytest.skip("the native part is not built: there is no C compiler")
+    if native and (why := unreadable(KafkaSettings(kafka))):
+        pytest.skip(why)
     reader = LogReader(KafkaSettings(kafka), native=native)
     yield reader
     reader.close()
@@ -111,8 +111,8 @@ def test_records_that_are_gone(reader: LogReader, kafka: str, topic: Callable[..
 
 def test_missing_topic_is_reported_sooner_than_by_messages(kafka: str) -> None:
     settings = KafkaSettings(kafka)
-    if not readable(settings):
-        pytest.skip("the native part is not built: there is no C compiler")
+    if why := unreadable(settings):
+        pytest.skip(why)
     reader = LogReader(settings)
     *_, error = reader.read([OffsetRange("never-made", 0, 0, 10)])[0]
     reader.close()

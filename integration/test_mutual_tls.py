@@ -186,4 +186,4 @@ def test_kafka_and_redis_refuse_clients_without_the_right_certificate(secured: S
 
 def state_at(url: str, secured: Secured) -> ClusterState:
     """The documents of the cluster, over a connection with the identity in the URL."""
-    return StateAddress(url, secured.cluster.name).open().cluster()
+    return ClusterState(StateAddress(url, secured.cluster.name).open().documents())

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.records.range_reader import OffsetRange, RangeReader, all_messages
+from connectors.kafka.records.partition_readers import OffsetRange
+from connectors.kafka.records.range_reader import RangeReader, all_messages
 
 pytestmark = pytest.mark.services
 
@@ -29,7 +30,7 @@ def read(reader: RangeReader, name: str, start: int, end: int) -> list[int]:
 
 
 def assigned(reader: RangeReader, name: str) -> int:
-    return len(reader._readers[name, 0]._consumer.assignment())
+    return len(reader._readers.by_partition[name, 0]._consumer.assignment())
 
 
 def test_at_the_end_of_the_log_it_asks_no_broker_for_more(

@@ -17,9 +17,9 @@ from connectors.kafka.client.errors import TopicRecreated
 from connectors.kafka.client.names import PROGRESS, internal_topic
 from connectors.kafka.client.topics import COMPACTED_SOON, delete_topic, ensure_topic, topic_ids
 from connectors.kafka.logs.internal_log import InternalLog
-from connectors.kafka.native.library import library
+from connectors.kafka.native.library import missing
 from connectors.kafka.records import column_writer
-from connectors.state.claim import Claim
+from connectors.state.store import Claim
 from dsms.local.waiting import wait_until
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.planner.physical.lane import Output
@@ -107,8 +107,8 @@ def world(
 ) -> World:
     if request.param == "messages":
         monkeypatch.setattr(column_writer, "library", lambda: None)
-    elif library() is None:
-        pytest.skip("the native part is not built: there is no C compiler")
+    elif why := missing():
+        pytest.skip(why)
     return World(kafka, redis_url, unique, tmp_path)
 
 

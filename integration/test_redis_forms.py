@@ -57,7 +57,7 @@ def check_laws(url: str, directory: Path) -> None:
 
 
 def cluster_at(url: str) -> ClusterState:
-    return StateAddress(url, "last").open().cluster()
+    return ClusterState(StateAddress(url, "last").open().documents())
 
 
 def test_tls_and_a_password(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from confluent_kafka import Message
 
-from connectors.kafka.client.broker_connections import BrokerConnections, supported
+from connectors.kafka.client.broker_connections import BrokerConnections
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import latest, written
-from connectors.kafka.native.library import library
 from connectors.kafka.records.column_writer import transactional_writer
+from connectors.kafka.records.fetch_reader import unreadable
 from connectors.kafka.records.range_reader import read_whole
 from connectors.kafka.records.record_columns import RecordColumns, Records
 from dsms.local.waiting import wait_until
@@ -25,8 +25,8 @@ COUNT = 30_000
 
 @pytest.fixture(params=["columns", "messages"])
 def native(kafka: str, request: pytest.FixtureRequest) -> bool:
-    if request.param == "columns" and not (library() and supported(KafkaSettings(kafka))):
-        pytest.skip("the native part is not built: there is no C compiler")
+    if request.param == "columns" and (why := unreadable(KafkaSettings(kafka))):
+        pytest.skip(why)
     return bool(request.param == "columns")
 
 

@@ -10,12 +10,14 @@ from functools import partial
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from connectors.kafka.native.library import build
 from operators.core.call_depth import allow_deep_calls
 from tests.support.plan_files import GOLDEN
 from tests.support.pool_thread import on_pool_thread
 
 # in a kernel without Landlock, all tests but tests/operators/python/test_confinement.py run
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
+build()  # the native part of a checkout that was never set up, or whose source has changed
 allow_deep_calls()  # before Polars starts the thread that all tests run on
 #: The files that take longest: random searches over whole queries, simulations, and tests that start processes. They
 #: have the mark `slow`, and `make unit` leaves them out; `make test` runs them.

@@ -114,8 +114,7 @@ HOMES = {
         ("connectors/kafka/schema_registry/registry.py", "connectors/kubernetes/"),
         "the schema registry; errors of the Kubernetes client",
     ),
-    "httpx2": (("connectors/kafka/schema_registry/avro_codec.py",), "errors of the schema registry's client"),
-    "fastavro": (("connectors/formats/", "connectors/kafka/", "dsms/coordinator/"), "Avro schemas"),
+    "fastavro": (("connectors/formats/", "dsms/coordinator/"), "Avro schemas"),
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "google": (("connectors/formats/", "dsms/coordinator/registry/"), "messages and schemas of Protobuf"),
     "sqlglot": (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from connectors.state.answers import MOST_KEYS, TTL_S
+from connectors.state.store import MOST_KEYS, TTL_S
 
 
 class Kept(NamedTuple):
@@ -18,7 +18,7 @@ class Kept(NamedTuple):
 
 
 class MemoryAnswers:
-    """Implements `connectors.state.answers.AnswerStore`."""
+    """Implements `connectors.state.store.AnswerStore`."""
 
     def __init__(self, clock: Callable[[], float] = time.time, most: int = MOST_KEYS) -> None:
         self._clock, self._most = clock, most

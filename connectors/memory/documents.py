@@ -17,10 +17,10 @@ class Document:
 
 
 class MemoryDocumentStore:
-    """Implements `connectors.state.documents.DocumentStore`. Several threads may use it. `clock` returns seconds.
+    """Implements `connectors.state.store.DocumentStore`. Several threads may use it. `clock` returns seconds.
 
     >>> now = [0.0]
-    >>> documents = MemoryDocumentStore(lambda: now[0])
+    >>> documents = MemoryDocumentStore("local", lambda: now[0])
     >>> documents.set("executor:e", b"alive", "renewing the lease of an executor", ttl_ms=4_000)
     >>> documents.expiring("executor:", "reading the statuses of executors")
     {'e': b'alive'}
@@ -28,7 +28,8 @@ class MemoryDocumentStore:
     >>> documents.get("executor:e")
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, cluster: str, clock: Callable[[], float]) -> None:
+        self.cluster = cluster
         self._clock, self._lock = clock, threading.Lock()
         self._documents: dict[str, Document] = {}
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.manifest import Manifest, ManifestContent
-from connectors.state.inspection import FoundDocument, FoundManifest
+from connectors.state.store import FoundDocument, FoundManifest
 
 _DOCUMENT, _MANIFEST, _RUN = "document", "manifest", "run"
 
@@ -30,7 +30,7 @@ class InspectedRuns(Protocol):
 
 
 class MemoryInspection:
-    """Implements `connectors.state.inspection.Inspection`. A key is the kind of a value and its name, such as
+    """Implements `connectors.state.store.Inspection`. A key is the kind of a value and its name, such as
     `run 0 1/a`."""
 
     store = "memory"

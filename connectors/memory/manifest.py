@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from connectors.state.claim import AHEAD_MS, Claim
+from connectors.state.store import AHEAD_MS, Claim
 from operators.core.errors import Fenced
 
 _NOBODY = Claim(0, 0)
@@ -59,7 +59,7 @@ class Manifest:
 
 
 class MemoryManifest:
-    """Implements `connectors.state.manifests.ManifestStore`."""
+    """Implements `connectors.state.store.ManifestStore`."""
 
     def __init__(self, manifest: Manifest, place: str) -> None:
         self._manifest, self._commits = manifest, 0

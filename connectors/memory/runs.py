@@ -42,7 +42,7 @@ class Runs:
 
 
 class MemoryRuns:
-    """Implements `connectors.state.runs.RunStore`. A copy on a host is in memory, too, and is never damaged there.
+    """Implements `connectors.state.store.RunStore`. A copy on a host is in memory, too, and is never damaged there.
     Frames are stored as they are; they are encoded only for their sizes, if there is a limit, and for checkpoints.
 
     >>> runs = MemoryRuns(Runs(), Path("host"))

@@ -12,7 +12,6 @@ from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.inspection import MemoryInspection
 from connectors.memory.manifest import Manifest, MemoryManifest
 from connectors.memory.runs import MemoryRuns, Runs
-from connectors.state.cluster import ClusterState
 
 
 class MemoryState:
@@ -20,21 +19,21 @@ class MemoryState:
     share the state of a server. `clock` returns seconds since 1970; leases expire by it.
 
     >>> state = MemoryState("main", clock=lambda: 0.0)
-    >>> state.cluster().renew_lease("e", b"alive")
-    >>> state.cluster().executors()
-    {'e': b'alive'}
+    >>> state.documents().set("catalog", b"{}", "writing the catalog copy")
+    >>> state.documents().get("catalog")
+    b'{}'
     """
 
     def __init__(self, cluster: str = "local", clock: Callable[[], float] = time.time) -> None:
         self._cluster = cluster
-        self._documents = MemoryDocumentStore(clock)
+        self._documents = MemoryDocumentStore(cluster, clock)
         self._manifests: dict[str, Manifest] = defaultdict(lambda: Manifest(clock))
         self._runs: dict[str, Runs] = defaultdict(Runs)
         self._answers = MemoryAnswers(clock)
 
-    def cluster(self) -> ClusterState:
+    def documents(self) -> MemoryDocumentStore:
         """The documents of the cluster."""
-        return ClusterState(self._cluster, self._documents)
+        return self._documents
 
     def manifest(self, fragment: str) -> MemoryManifest:
         """The manifest of a fragment, for one incarnation."""

@@ -7,7 +7,7 @@ import time
 import redis
 
 from connectors.redis.errors import translated
-from connectors.state.answers import MOST_KEYS, TTL_S
+from connectors.state.store import MOST_KEYS, TTL_S
 
 _BEGIN = """
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -37,7 +37,7 @@ return 1
 
 
 class RedisAnswers:
-    """Implements `connectors.state.answers.AnswerStore`."""
+    """Implements `connectors.state.store.AnswerStore`."""
 
     def __init__(self, client: redis.Redis, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
         self._prefix = "dsms:{" + cluster + "}:answer"

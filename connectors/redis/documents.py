@@ -16,10 +16,11 @@ _NEVER = -1
 
 
 class RedisDocumentStore:
-    """Implements `connectors.state.documents.DocumentStore`. A key that cannot be such a document is ignored: one of
+    """Implements `connectors.state.store.DocumentStore`. A key that cannot be such a document is ignored: one of
     another type, such as a list, or one among those that expire which never does."""
 
     def __init__(self, client: redis.Redis, cluster: str, alarms: Alarms) -> None:
+        self.cluster = cluster
         self._client, self._alarms = client, alarms
         self._prefix = "dsms:{" + cluster + "}:"
         replace = resources.files("connectors.redis").joinpath("lua/set_document.lua").read_text()

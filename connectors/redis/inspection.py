@@ -10,12 +10,12 @@ import redis
 from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.runs.blob import frame_of_run
-from connectors.state.inspection import FoundDocument, FoundManifest
+from connectors.state.store import FoundDocument, FoundManifest
 from operators.core.decoding import Malformed
 
 
 class RedisInspection:
-    """Implements `connectors.state.inspection.Inspection`."""
+    """Implements `connectors.state.store.Inspection`."""
 
     store = "redis"
 

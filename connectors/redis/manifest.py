@@ -10,12 +10,12 @@ import redis
 
 from connectors.redis.client import key
 from connectors.redis.errors import translated
-from connectors.state.claim import AHEAD_MS, Claim
+from connectors.state.store import AHEAD_MS, Claim
 from operators.core.errors import Fenced
 
 
 class RedisManifest:
-    """Implements `connectors.state.manifests.ManifestStore`: a hash that a script replaces atomically."""
+    """Implements `connectors.state.store.ManifestStore`: a hash that a script replaces atomically."""
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client = client

@@ -13,7 +13,6 @@ from connectors.redis.documents import RedisDocumentStore
 from connectors.redis.inspection import RedisInspection
 from connectors.redis.manifest import RedisManifest
 from connectors.redis.runs import RedisRuns
-from connectors.state.cluster import ClusterState
 
 #: The schemes of the URLs that `client.connect` opens.
 SCHEMES = (
@@ -34,9 +33,9 @@ class RedisState:
         self._client: redis.Redis = connect(url)
         self._cluster, self._alarms = cluster, alarms
 
-    def cluster(self) -> ClusterState:
+    def documents(self) -> RedisDocumentStore:
         """The documents of the cluster."""
-        return ClusterState(self._cluster, RedisDocumentStore(self._client, self._cluster, self._alarms))
+        return RedisDocumentStore(self._client, self._cluster, self._alarms)
 
     def manifest(self, fragment: str) -> RedisManifest:
         """The manifest of a fragment, for one incarnation."""

@@ -28,8 +28,8 @@ _REBUILT = "its state is rebuilt from kafka"
 
 
 class HostRuns:
-    """Implements `connectors.state.runs.RunStore`. `cache` is the directory of this host's copies, and `limit` how many
-    bytes the fragment's runs may take in the store; None means no limit."""
+    """Implements `connectors.state.store.RunStore`. `cache` is the directory of this host's copies, and `limit` how
+    many bytes the fragment's runs may take in the store; None means no limit."""
 
     def __init__(self, shared: SharedRuns, cache: Path, limit: int | None = None) -> None:
         self._shared, self._limit = shared, limit

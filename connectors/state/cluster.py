@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.state.documents import DocumentStore
+from connectors.state.store import DocumentStore
 
 #: An executor that has not renewed its lease for this long is considered dead.
 LEASE_MS = 4_000
@@ -14,10 +14,13 @@ class ClusterState:
     """The documents of a cluster: the catalog copy, assignments, statuses of executors, reports and settings. All of
     them may be lost: the coordinator restores them from Kafka. Raises ExternalError while the store is unavailable."""
 
-    def __init__(self, name: str, documents: DocumentStore) -> None:
-        #: The name of the cluster.
-        self.name = name
+    def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
+
+    @property
+    def name(self) -> str:
+        """The name of the cluster."""
+        return self._documents.cluster
 
     def catalog(self) -> bytes | None:
         """The copy of the catalog."""

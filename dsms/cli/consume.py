@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,10 +10,11 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
+from connectors.formats.record_codec import RecordCodec
+from connectors.formats.record_formats import FORMATS
 from connectors.kafka.client.topics import Partition
 from connectors.kafka.logs.follow import Arrival, Follower, Pause
-from connectors.kafka.schema_registry.record_codec import RecordCodec
-from connectors.kafka.schema_registry.record_formats import FORMATS
+from connectors.kafka.schema_registry.registry import Registry
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
 from dsms.cli.output import print_json, print_line, stdout, table
@@ -95,7 +96,6 @@ def consume(  # noqa: PLR0913 (the options of a command line)
         result = _result(document, api.url)
         limits = Limits(max_records, until, timeout)
         with (
-            closing(result.codec),
             Follower(kafka_settings(api), str(document["topic"]), from_beginning=from_beginning) as follower,
             _display(output, result, name) as show,
         ):
@@ -140,11 +140,11 @@ def _passed(until: int, latest: int | None, frontier: int | None) -> bool:
 def _result(document: dict[str, Any], registry_url: str) -> Result:
     if not document.get("topic"):
         raise UserError(f'"{document.get("name")}" has no result topic to follow')
-    registry, ours = document.get("registry") or registry_url, document.get("registry") is None
+    schemas = Registry(document.get("registry") or registry_url, ours=document.get("registry") is None)
     form = FORMATS[document.get("format") or "json"]
     if form.codec is None:
         raise UserError(f'"{document.get("name")}" is a source', hint="follow a view or query that reads it")
-    codec = form.codec_of(registry, str(document["topic"]), ours=ours)
+    codec = form.codec_of(schemas, str(document["topic"]))
     columns = tuple(str(column["name"]) for column in document.get("columns") or ())
     return Result(codec, columns, tuple(document.get("key") or ()))
 

@@ -2,18 +2,19 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from connectors.formats.record_codec import RowEncoder
+from connectors.formats.record_formats import FORMATS
 from connectors.kafka.client.topics import SOURCE, ensure_topic
 from connectors.kafka.records.publish import Publisher
 from connectors.kafka.records.record_lines import LineFormat, Lines, WholeLines, numbered
-from connectors.kafka.schema_registry.record_codec import RowEncoder
-from connectors.kafka.schema_registry.record_formats import FORMATS
+from connectors.kafka.schema_registry.registry import Registry
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from dsms.client.documents import Document
@@ -74,7 +75,8 @@ def publish(  # noqa: PLR0913 (the options of a command line)
         publisher = Publisher(settings, topic)
         if file is not None or advance is None:
             source = next((source for source in api.sources() if source.get("topic") == topic), {})
-            with _lines(source, api.url, topic, encoding, key) as lines, _opened(file) as text:
+            lines = _lines(source, api.url, topic, encoding, key)
+            with _opened(file) as text:
                 send_lines(publisher, lines, text, topic)
         if advance is not None:
             note(f'advanced {_counted(publisher.heartbeat(advance), "partition")} of "{topic}" to {advance}')
@@ -106,18 +108,15 @@ def _outgoing(lines: Lines, number: int, line: str) -> Any:
         raise UserError(f"line {number}: {error.message}", hint=error.hint) from error
 
 
-@contextmanager
-def _lines(source: Document, registry: str, topic: str, encoding: str | None, key: list[str] | None) -> Iterator[Lines]:
-    """Gives the format that turns lines into records of the topic; its connections are open within the block."""
+def _lines(source: Document, registry: str, topic: str, encoding: str | None, key: list[str] | None) -> Lines:
+    """The format that turns lines into records of the topic."""
     form = FORMATS[encoding or source.get("format") or "json"]
     if form.codec is None:
         if key:
             raise UserError("--key does not apply to a format whose lines are sent unchanged", hint="leave --key out")
-        yield WholeLines()
-        return
-    codec = form.codec_of(source.get("registry") or registry, topic, ours=source.get("registry") is None)
-    with closing(codec):
-        yield _line_format(source, codec, key)
+        return WholeLines()
+    schemas = Registry(source.get("registry") or registry, ours=source.get("registry") is None)
+    return _line_format(source, form.codec_of(schemas, topic), key)
 
 
 def _line_format(source: Document, encoder: RowEncoder, key: list[str] | None) -> LineFormat:

@@ -18,7 +18,7 @@ from connectors.formats.type_names import type_name
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import earliest, latest, partitions_of
 from connectors.kafka.records.log_reader import LogReader
-from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.partition_readers import OffsetRange
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from operators.core.errors import DsmsError, UserError

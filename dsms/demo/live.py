@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from connectors.formats.record_codec import JsonCodec
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.records.publish import Outgoing, Publisher
-from connectors.kafka.schema_registry.record_codec import JsonCodec
 from dsms.cli.api_client import ApiClient
 from dsms.demo.auction_house import STATEMENTS, House
 from dsms.demo.screen import Screen

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from connectors.formats.record_codec import JsonCodec
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.records.publish import Outgoing, Publisher
-from connectors.kafka.schema_registry.record_codec import JsonCodec
 from dsms.cli.api_client import ApiClient
 from dsms.cli.notation import render_change
 from dsms.demo.results import Results

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 
+from connectors.formats.record_codec import JsonCodec
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.logs.follow import Arrival, Follower
-from connectors.kafka.schema_registry.record_codec import JsonCodec
 from dsms.cli.api_client import ApiClient
 from dsms.cli.consume import Result
 from dsms.cli.notation import render_change

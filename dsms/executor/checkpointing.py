@@ -10,7 +10,7 @@ import structlog
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.objects.store import ObjectStore
-from connectors.state.runs import RunStore
+from connectors.state.store import RunStore
 from dsms.model import properties
 from dsms.placement.leases import CheckpointStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan

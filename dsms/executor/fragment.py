@@ -18,9 +18,7 @@ import structlog
 
 from connectors.kafka.client.names import PROGRESS
 from connectors.kafka.logs.internal_log import InternalLog
-from connectors.state.claim import Claim
-from connectors.state.manifests import ManifestStore
-from connectors.state.runs import RunStore
+from connectors.state.store import Claim, ManifestStore, RunStore
 from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.engine import Batch, Engine
 from dsms.executor.other_fragments import greatest_instant_of_others

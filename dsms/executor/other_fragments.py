@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from connectors.state.cluster import ClusterState
 from dsms.placement.leases import read_statuses
 from dsms.runtime.settings import ExecutorSettings
 from operators.core.delta import BEGINNING
@@ -17,7 +18,7 @@ def greatest_instant_of_others(settings: ExecutorSettings) -> Callable[[str], in
     A shard of a query advances to this instant while all its own partitions are idle. The reports may be out of date;
     results stay reproducible, because the decision to advance is logged as heartbeats before it takes effect.
     """
-    cluster = settings.state.open(settings.alarms).cluster()
+    cluster = ClusterState(settings.state.open(settings.alarms).documents())
 
     def reached(source: str) -> int:
         try:

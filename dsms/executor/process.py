@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import structlog
 
-from connectors.state.cluster import LEASE_MS
+from connectors.state.cluster import LEASE_MS, ClusterState
 from dsms.executor.engine import Engine
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
@@ -44,7 +44,7 @@ class ExecutorProcess:
         self._settings = settings
         self._make_engine = make_engine
         self._alarms = settings.alarms
-        self._cluster = settings.state.open(settings.alarms).cluster()
+        self._cluster = ClusterState(settings.state.open(settings.alarms).documents())
         self._stopping, self._progress = stopping, progress
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
         #: None until there is an engine.

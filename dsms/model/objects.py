@@ -14,7 +14,7 @@ from dsms.model.field_role import FieldRole
 from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type
 
-#: The name of a record format, as in `connectors.kafka.schema_registry.record_formats`.
+#: The name of a record format, as in `connectors.formats.record_formats`.
 Format = str
 DEFAULT_IDLE_MS = 5_000
 DEFAULT_AHEAD_MS = 86_400_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from connectors.credentials.secrets import check_no_secret, references
-from connectors.kafka.schema_registry.record_formats import FORMATS, RESULT_FORMATS
+from connectors.formats.record_formats import FORMATS, RESULT_FORMATS
 from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import parse_size

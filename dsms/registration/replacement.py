@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from connectors.kafka.schema_registry.record_formats import FORMATS
+from connectors.formats.record_formats import FORMATS
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog

@@ -1,5 +1,5 @@
-"""The list of all kinds of statements, and the functions derived from it: `parse`, `resolved_statement`, `run` and
-`apply`."""
+"""The list of all kinds of statements, and the functions derived from it: `parse`, `resolved_statement`, `kinds_in`,
+`run` and `apply`."""
 
 from __future__ import annotations
 
@@ -119,6 +119,17 @@ def resolved_statement(statement: st.Statement, catalog: Catalog) -> st.Statemen
     'ContinuousQuery'
     """
     return kind_of_statement(statement).resolve(statement, catalog)
+
+
+def kinds_in(text: str, catalog: Catalog, limits: Limits = NO_LIMITS) -> list[StatementKind]:
+    """The kinds of the statements of a script as they are to be run with this catalog.
+
+    >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), Environment())
+    >>> [kind.reads_only for kind in kinds_in("SHOW STREAMS; SELECT a FROM S", declared)]
+    [True, False]
+    """
+    with readable_sqlglot_errors():
+        return [kind_of_statement(resolved_statement(statement, catalog)) for statement in parse(text, limits)]
 
 
 def run(statement: st.Statement, context: Context) -> StatementResult:

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from connectors.kafka.schema_registry.record_formats import FORMATS, RESULT_FORMATS
+from connectors.formats.record_formats import FORMATS, RESULT_FORMATS
+from connectors.kafka.schema_registry.registry import Registry
 from tests.connectors.formats_strategies import all_types, tables
 
 ID = 7
@@ -30,5 +31,5 @@ def test_an_avro_encoder_needs_a_registered_schema() -> None:
 
 
 def test_json_codec_round_trips() -> None:
-    codec = FORMATS["json"].codec_of("http://unused", "topic", ours=True)
+    codec = FORMATS["json"].codec_of(Registry("http://unused", ours=True), "topic")
     assert codec.decode(codec.encode({"a": 1}, key=False), key=False) == {"a": 1}

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from connectors.formats.avro_codec import avro_natural
+from connectors.formats.record_codec import JsonCodec
 from connectors.kafka.records.publish import Outgoing
 from connectors.kafka.records.record_lines import LineFormat
-from connectors.kafka.schema_registry.avro_codec import avro_natural
-from connectors.kafka.schema_registry.record_codec import JsonCodec
 from operators.core.errors import UserError
 
 PLAIN = LineFormat(JsonCodec())

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from connectors.kafka.schema_registry.avro_codec import AvroCodec
+from connectors.formats.avro_codec import AvroCodec
+from connectors.kafka.schema_registry.registry import Registry as Schemas
 from connectors.kafka.schema_registry.registry import place_of, register_schema, schema_lookup
 from operators.core.errors import ExternalError, UserError
 
@@ -162,8 +163,16 @@ def test_a_registry_that_cannot_be_reached_is_reported() -> None:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ExternalError, match="^cannot reach the schema registry: "):
         schema_lookup(url)(7)
-    with pytest.raises(ExternalError, match="^the schema registry does not answer: "):
-        AvroCodec(url, "t").decode(b"\0\0\0\0\7\0", key=False)
+    with pytest.raises(ExternalError, match="^cannot reach the schema registry: "):
+        AvroCodec(Schemas(url, ours=False), "t").decode(b"\0\0\0\0\7\0", key=False)
+
+
+def test_the_latest_schema_of_a_subject_is_found(registry: Registry) -> None:
+    text = {"schema": json.dumps(SCHEMA)}
+    registry.answers = [(200, {**text, "id": 7}), (404, {}), (200, {**text, "id": 8, "schemaType": "JSON"})]
+    schemas = Schemas(registry.url, ours=False)
+    assert [schemas.latest("t-value") for _ in range(3)] == [(7, SCHEMA), None, None]
+    assert registry.asked[0] == ("GET", "/subjects/t-value/versions/latest", None, None)
 
 
 def test_a_secret_of_the_url_is_looked_up_where_it_is_used(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from dsms.model.limits import Limits
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
+from dsms.statements.registry import kinds_in
+from dsms.statements.statement_kind import StatementKind
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
 _COLUMNS: Document = {"columns": ["room"], "types": ["VARCHAR"]}
@@ -33,7 +35,7 @@ HOT: Document = {**READINGS, "name": "hot", "kind": "streamed view", "topic": "d
 
 
 class FakeService:
-    """A `Service` whose answers depend on words in the statement: "nope", "outage" and "defect" fail."""
+    """A `Coordinator` whose answers depend on words in the statement: "nope", "outage" and "defect" fail."""
 
     def __init__(self, kafka: str = "localhost:1") -> None:
         self.kafka = kafka
@@ -45,6 +47,11 @@ class FakeService:
 
     limits = Limits()
     audit = NoAudit()
+    #: The catalog that says what statements mean.
+    catalog = Catalog()
+
+    def kinds(self, sql: str) -> list[StatementKind]:
+        return kinds_in(sql, self.catalog, self.limits)
 
     def check_subject(self, subject: str, caller: Caller) -> None:
         if subject.startswith("_dsms."):

@@ -18,12 +18,9 @@ import polars as pl
 import pytest
 
 from connectors.simulation.threads import ThreadPool
-from connectors.state.answers import TTL_S, AnswerStore
-from connectors.state.claim import AHEAD_MS, Claim
-from connectors.state.cluster import LEASE_MS
+from connectors.state.cluster import LEASE_MS, ClusterState
 from connectors.state.run_memory import MemoryQuota
-from connectors.state.runs import RunStore
-from connectors.state.store import StateStore
+from connectors.state.store import AHEAD_MS, TTL_S, AnswerStore, Claim, RunStore, StateStore
 from operators.core.errors import ExternalError, Fenced
 from operators.core.frame_ipc import frame_from_ipc
 
@@ -242,7 +239,7 @@ def a_damaged_run_is_not_copied_into_a_checkpoint(state: StateUnderTest) -> None
 
 
 def documents_are_replaced_and_every_process_sees_them(state: StateUnderTest) -> None:
-    mine, other = state.open().cluster(), state.open().cluster()
+    mine, other = ClusterState(state.open().documents()), ClusterState(state.open().documents())
     mine.ping()
     assert (other.catalog(), other.assignments(), other.tuning("e"), other.search("0")) == (None,) * 4
     for body in (b"one", b"\xff\x00two"):
@@ -258,14 +255,14 @@ def documents_are_replaced_and_every_process_sees_them(state: StateUnderTest) ->
 
 
 def a_request_for_checkpoints_is_read_by_all(state: StateUnderTest) -> None:
-    assert state.open().cluster().checkpoint_request() == 0
+    assert ClusterState(state.open().documents()).checkpoint_request() == 0
     for number in (1_700_000_000_000, 1_700_000_000_001):
-        state.open().cluster().request_checkpoint(number)
-        assert state.open().cluster().checkpoint_request() == number
+        ClusterState(state.open().documents()).request_checkpoint(number)
+        assert ClusterState(state.open().documents()).checkpoint_request() == number
 
 
 def a_sign_of_life_expires_unless_it_is_renewed(state: StateUnderTest) -> None:
-    mine, other = state.open().cluster(), state.open().cluster()
+    mine, other = ClusterState(state.open().documents()), ClusterState(state.open().documents())
     for executor in ("e1", "e2", "name: with *"):
         mine.renew_lease(executor, executor.encode())
     assert other.executors() == {"e1": b"e1", "e2": b"e2", "name: with *": b"name: with *"}
@@ -280,7 +277,7 @@ def a_sign_of_life_expires_unless_it_is_renewed(state: StateUnderTest) -> None:
 
 
 def a_report_expires_unless_it_is_renewed(state: StateUnderTest) -> None:
-    mine, other = state.open().cluster(), state.open().cluster()
+    mine, other = ClusterState(state.open().documents()), ClusterState(state.open().documents())
     mine.write_report("0", b"old")
     mine.write_report("1", b"one")
     state.pass_time(LEASE_S / 2)
@@ -290,7 +287,7 @@ def a_report_expires_unless_it_is_renewed(state: StateUnderTest) -> None:
 
 
 def stories_are_kept_by_fragment_and_executor(state: StateUnderTest) -> None:
-    mine, other = state.open().cluster(), state.open().cluster()
+    mine, other = ClusterState(state.open().documents()), ClusterState(state.open().documents())
     mine.set_story("0", "e1", b"old")
     mine.set_story("0", "e1", b"new")
     mine.set_story("0", "e:2", b"second")
@@ -301,7 +298,7 @@ def stories_are_kept_by_fragment_and_executor(state: StateUnderTest) -> None:
 
 
 def an_inspection_finds_and_removes_documents(state: StateUnderTest) -> None:
-    cluster, inspection = state.open().cluster(), state.open().inspection()
+    cluster, inspection = ClusterState(state.open().documents()), state.open().inspection()
     cluster.set_catalog(b"c")
     cluster.renew_lease("e", b"alive")
     state.answers(10).begin("k", b"answer")

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from kafka.errors import KafkaError as ClientError
 from kafka.future import Future
 
-from connectors.kafka.client.connections import Connections
+from connectors.kafka.client.connections import Connections, Unanswered
 from connectors.kafka.client.errors import translate
 from operators.core.errors import DsmsError, ExternalError, UserError
 
@@ -40,13 +40,19 @@ class Attempts:
         self.lost = False
 
     def answer(self, future: Future) -> Any:
-        """Waits for the answer to a request. Raises AttemptFailed if the answer is lost, and ExternalError if no answer
-        comes within 30 s."""
+        """Waits for the answer to a request. Raises AttemptFailed if the answer is lost, or does not come within 30 s.
+
+        Both are the same for the caller: the broker may have received the request, and may receive it later. So a
+        request must have the same effect if it is sent twice.
+        """
         try:
             return self._connections.wait(future, ANSWER_S)
         except ClientError as error:
             self.lost = True
             raise AttemptFailed(KafkaError.NETWORK_EXCEPTION) from error
+        except Unanswered as error:
+            self.lost = True
+            raise AttemptFailed(KafkaError.REQUEST_TIMED_OUT) from error
 
     def retry(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
         """Calls `attempt`, with the code of the last failure, until it succeeds; returns its result.

@@ -18,6 +18,7 @@ from kafka import TopicPartition
 from kafka.errors import (
     AuthorizationError,
     KafkaError,
+    RequestTimedOutError,
     RetriableError,
     SaslAuthenticationFailedError,
     UnknownBrokerIdError,
@@ -29,7 +30,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.client.connections import Connections
+from connectors.kafka.client.connections import Connections, Unanswered
 from operators.core.errors import ExternalError
 
 #: kafka-python's names of settings by librdkafka's names, which users write.
@@ -54,7 +55,8 @@ _MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 #: The timeout of a request in kafka-python: the time for which a broker keeps an idle connection by default. Callers of
 #: `wait` set shorter timeouts.
 _RESPONSE_MS = 600_000
-_CONNECT_S = 30.0
+#: The time for which brokers are looked up.
+CONNECT_S = 30.0
 _PAUSE_MS = 50
 _LARGEST_RESPONSE = 1 << 30
 #: The client's name in a request for features; brokers refuse a request without a name.
@@ -119,12 +121,15 @@ class BrokerConnections:
         self._net.poll(timeout_ms=0)
 
     def wait(self, future: Future, timeout_s: float) -> Any:
-        """Waits for the response and returns it. Raises kafka-python's error if the request failed, and ExternalError
-        if no response comes in time.
+        """Waits for the response and returns it. Raises kafka-python's error if the request failed.
+
+        If no response comes in time, closes the connection and raises Unanswered. The next request to this broker opens
+        a new connection: a broker whose machine has lost power, or a firewall that forgets a connection, closes none.
         """
         self._net.poll(timeout_ms=timeout_s * 1000, future=future)
         if not future.is_done:
-            raise ExternalError(f"kafka did not answer within {timeout_s:g} s", retryable=True)
+            self._close_silent(lambda connection: any(future in asked for asked in connection.in_flight_requests))
+            raise Unanswered(f"kafka did not answer within {timeout_s:g} s", retryable=True)
         if future.exception is not None:
             raise future.exception
         return future.value
@@ -173,7 +178,7 @@ class BrokerConnections:
 
     def _features(self) -> dict[str, int]:
         try:
-            answer = self.wait(self.send_to_any(ApiVersionsRequest(**_SOFTWARE, min_version=3)), _CONNECT_S)
+            answer = self.wait(self.send_to_any(ApiVersionsRequest(**_SOFTWARE, min_version=3)), CONNECT_S)
         except UnsupportedVersionError:  # brokers before 2.4
             return {}
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
@@ -194,9 +199,19 @@ class BrokerConnections:
         self._closed()
 
     async def _refresh(self) -> None:
+        """Looks up brokers and topics again. If no broker answers in time, closes all connections that wait for one."""
         if not self._manager.bootstrapped:
-            await self._manager.bootstrap_async(timeout_ms=_CONNECT_S * 1000)
-        await self._manager.cluster.refresh_metadata()
+            await self._manager.bootstrap_async(timeout_ms=CONNECT_S * 1000)
+        late = self._net.call_later(CONNECT_S, lambda: self._close_silent(lambda each: bool(each.in_flight_requests)))
+        try:
+            await self._manager.cluster.refresh_metadata()
+        finally:
+            self._net.cancel(late)
+
+    def _close_silent(self, silent: Callable[[Any], bool]) -> None:
+        """Closes connections. Their requests fail, and the brokers are looked up again."""
+        for connection in filter(silent, self._manager.least_used_connections()):
+            connection.close(RequestTimedOutError())
 
     def _run(self, coroutine: Callable[[], Any]) -> Any:
         return self._net.run(coroutine)
@@ -204,7 +219,7 @@ class BrokerConnections:
 
 def retried(attempt: Callable[[], Any], doing: str, pause: Callable[[], object]) -> Any:
     """The law of `Connections.with_retries`; `pause` waits before the next attempt."""
-    deadline = time.monotonic() + _CONNECT_S
+    deadline = time.monotonic() + CONNECT_S
     while True:
         try:
             return attempt()

@@ -7,6 +7,12 @@ from typing import Any, Protocol
 
 from kafka.future import Future
 
+from operators.core.errors import ExternalError
+
+
+class Unanswered(ExternalError):
+    """A broker did not answer a request in time. It may still receive the request."""
+
 
 class Connections(Protocol):
     """Connections to the brokers of a cluster, for use by one thread. `BrokerConnections` implements it with sockets; a
@@ -26,8 +32,10 @@ class Connections(Protocol):
         ...
 
     def wait(self, future: Future, timeout_s: float) -> Any:
-        """Waits for the response and returns it. Raises kafka-python's error if the request failed, and ExternalError
-        if no response comes in time.
+        """Waits for the response and returns it. Raises kafka-python's error if the request failed.
+
+        If no response comes in time, closes the connection and raises Unanswered. The next request to this broker opens
+        a new connection.
         """
         ...
 

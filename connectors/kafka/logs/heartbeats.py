@@ -21,7 +21,8 @@ from connectors.kafka.logs.heartbeat_records import (
 )
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.records.column_writer import transactional_writer
-from connectors.kafka.records.range_reader import OffsetRange, RangeReader, raise_errors
+from connectors.kafka.records.partition_readers import OffsetRange
+from connectors.kafka.records.range_reader import RangeReader, raise_errors
 from operators.core.clock import Heartbeat
 from operators.core.errors import ExternalError
 

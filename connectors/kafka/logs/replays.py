@@ -16,7 +16,8 @@ from connectors.kafka.client.names import OP_HEADER, REPLAY_HEADER, REPLAYED_HEA
 from connectors.kafka.client.topics import earliest, latest, partitions_of
 from connectors.kafka.logs.dead_letters import DeadLetter
 from connectors.kafka.records.epoch_writer import EpochWriter
-from connectors.kafka.records.range_reader import OffsetRange, RangeReader
+from connectors.kafka.records.partition_readers import OffsetRange
+from connectors.kafka.records.range_reader import RangeReader
 from connectors.kafka.records.record_columns import Records
 from operators.core.errors import DsmsError
 

@@ -81,6 +81,20 @@ def library() -> ctypes.CDLL | None:
     return None if file == "off" else load(file)
 
 
+def missing() -> str:
+    """Why `library` returns None; "" if it returns a library."""
+    if library() is not None:
+        return ""
+    file = os.environ.get(SWITCH)
+    if file == "off":
+        return f"the native part is switched off by {SWITCH}"
+    if file:
+        return f'the native part cannot be loaded from "{file}", which {SWITCH} names'
+    if compiler() is None:
+        return "the native part is not built, and there is no C compiler"
+    return "the native part is not built (python -m connectors.kafka.native.library builds it)"
+
+
 def load(file: str) -> ctypes.CDLL | None:
     """The library in a file; None if it cannot be loaded."""
     try:

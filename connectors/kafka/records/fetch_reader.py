@@ -8,7 +8,6 @@ and decoded again for the next range.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,18 +21,18 @@ from numpy.typing import NDArray
 
 from connectors.kafka.client.broker_connections import connect, unsupported
 from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.connections import Connections
 from connectors.kafka.client.errors import is_gone, records_gone_error, translate
-from connectors.kafka.client.topics import Partition, earliest
-from connectors.kafka.native.library import library
+from connectors.kafka.client.topics import earliest
+from connectors.kafka.native.library import missing
 from connectors.kafka.records.log_pieces import LogPiece, LogPieces
-from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.partition_readers import OffsetRange, PartitionReaders
 from connectors.kafka.records.record_batches import Aborted, Batches, BatchPiece, scan, visible
-from operators.core.errors import DsmsError, ExternalError, UserError
+from operators.core.errors import DsmsError, ExternalError
 
 #: The most bytes of a response, as stored in the log; a larger batch is returned whole.
 _RESPONSE_BYTES = 2 << 20
 _STALL_S, _UNKNOWN_S = 30.0, 5.0
-_MOST_PARTITIONS = 32
 #: The last version of the fetch request that names topics; later ones need topic ids.
 _NAMED = 12
 _COMMITTED = 1
@@ -62,44 +61,28 @@ def readable(settings: KafkaSettings) -> bool:
 
 def unreadable(settings: KafkaSettings) -> str:
     """Why no FetchReader can be created; "" if one can."""
-    if library() is None:
-        return "the native part is not built, or switched off"
+    if why := missing():
+        return why
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
     return names and f"only librdkafka supports the Kafka client setting {names}"
 
 
 class FetchReader:
-    """Reads ranges of many partitions. It keeps responses for the 32 partitions that were used most recently, or for
-    all partitions of one call.
-    """
+    """Reads ranges of many partitions. It keeps the last response of each partition that `PartitionReaders` keeps."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self.settings, self.connections = settings, connect(settings)
-        self._partitions: OrderedDict[Partition, _PartitionFetcher] = OrderedDict()
+        self._connections = connections = connect(settings)
+        self._readers = PartitionReaders[LogPiece](
+            lambda key: _PartitionFetcher(settings, connections, *key), BatchPiece(b"", [], 0, 0)
+        )
 
     def read(self, ranges: Sequence[OffsetRange]) -> list[LogPieces]:
-        """The committed records of each range, in at least one piece. All ranges are requested at once; each must be
-        read to its end before `read` is called again.
-
-        If a range can never be read, because its records or its topic are gone, its last piece is the error. A
-        transient failure, for example if no record arrives for 30 s, is raised.
-        """
-        started = [self._start(wanted) for wanted in ranges]
-        while len(self._partitions) > max(_MOST_PARTITIONS, len(ranges)):
-            self._partitions.popitem(last=False)
-        return [_drained(fetcher, wanted) for fetcher, wanted in zip(started, ranges, strict=True)]
+        """The committed records of each range, as `PartitionReaders.read` returns them."""
+        return self._readers.read(ranges)
 
     def close(self) -> None:
         """Closes all connections."""
-        self.connections.close()
-
-    def _start(self, wanted: OffsetRange) -> _PartitionFetcher:
-        fetcher = self._partitions.get(wanted.key) or _PartitionFetcher(self, *wanted.key)
-        self._partitions[wanted.key] = fetcher
-        self._partitions.move_to_end(wanted.key)
-        if wanted.end > wanted.start:
-            fetcher.start(wanted.start)
-        return fetcher
+        self._connections.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +108,19 @@ class _Fetched:
 class _PartitionFetcher:
     """The request in flight and the last response of one partition."""
 
-    def __init__(self, reader: FetchReader, topic: str, partition: int) -> None:
-        self._connections, self._admin = reader.connections, reader.settings.admin
+    def __init__(self, settings: KafkaSettings, connections: Connections, topic: str, partition: int) -> None:
+        self._connections, self._admin = connections, settings.admin
         self._topic, self._partition = topic, partition
         #: The request in flight with its start offset; the last response; the offset up to which it was read.
         self._asked: tuple[int, Future | None] | None = None
         self._held: _Fetched | None = None
         self._at: int | None = None
 
-    def start(self, offset: int) -> None:
-        """Requests the records from `offset` on, unless they have been received or requested."""
-        if self._at != offset:
-            self._held, self._at = None, offset
-            self._ask(offset)
+    def start(self, wanted: OffsetRange) -> None:
+        """Requests the records from the start of the range on, unless they have been received or requested."""
+        if self._at != wanted.start:
+            self._held, self._at = None, wanted.start
+            self._ask(wanted.start)
 
     def drain(self, wanted: OffsetRange) -> Iterator[LogPiece]:
         """The records of the range that `start` was called with, in at least one piece."""
@@ -149,9 +132,10 @@ class _PartitionFetcher:
             piece, at = self._held.piece(at, wanted.end)
             yield piece
             del piece
-        if wanted.end <= wanted.start:
-            yield BatchPiece(b"", [], 0, 0)
         self._at = at
+
+    def close(self) -> None:
+        """Does nothing: all partitions use the same connections."""
 
     def _next(self, at: int, end: int) -> _Fetched:
         """The next response with records; requests the one after it."""
@@ -242,14 +226,3 @@ def _fetched(response: Any, at: int) -> _Fetched | None:
         return None
     aborted = [Aborted(one.producer_id, one.first_offset) for one in response.aborted_transactions or ()]
     return _Fetched(data, batches, visible(data, batches, aborted), max(int(batches["last_offset"][-1]) + 1, at))
-
-
-def _drained(fetcher: _PartitionFetcher, wanted: OffsetRange) -> LogPieces:
-    try:
-        yield from fetcher.drain(wanted)
-    except ExternalError as error:
-        if error.retryable:
-            raise
-        yield error
-    except UserError as error:
-        yield error

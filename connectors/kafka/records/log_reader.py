@@ -27,7 +27,8 @@ from dataclasses import replace
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.records.fetch_reader import FetchReader, readable
 from connectors.kafka.records.log_pieces import LogPieces, MessagePiece
-from connectors.kafka.records.range_reader import OffsetRange, Pieces, RangeReader
+from connectors.kafka.records.partition_readers import OffsetRange
+from connectors.kafka.records.range_reader import Pieces, RangeReader
 from connectors.kafka.records.record_batches import OldFormat
 from operators.core.errors import DsmsError
 

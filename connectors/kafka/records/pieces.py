@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import earliest, latest, partitions_of, written
-from connectors.kafka.records.range_reader import OffsetRange, RangeReader, raise_errors
+from connectors.kafka.records.partition_readers import OffsetRange
+from connectors.kafka.records.range_reader import RangeReader, raise_errors
 from operators.core.errors import ExternalError
 
 _DECIDED_S = 30.0

@@ -6,23 +6,21 @@ The consumer of a partition is kept, and continues fetching for a range that sta
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import is_gone, records_gone_error, translate, translated
-from connectors.kafka.client.topics import TIMEOUT_S, Partition
-from operators.core.errors import DsmsError, ExternalError, UserError
+from connectors.kafka.client.topics import TIMEOUT_S
+from connectors.kafka.records.partition_readers import OffsetRange, PartitionReaders
+from operators.core.errors import DsmsError, ExternalError
 
 #: A piece ends when it has at least _PIECE records or _PIECE_BYTES. At most _ASKED records are requested at a time,
 #: fewer if they are large, because the client holds them in memory too. A record takes about 400 bytes in addition to
 #: its value.
 _PIECE, _PIECE_BYTES, _ASKED = 10_000, 32 << 20, 2_000
 _STALL_S = 30.0
-_MOST_CONSUMERS = 32
 #: librdkafka decompresses a whole response at once, so the compressed bytes of a response are limited. A larger batch
 #: is a response of its own. A Zstandard batch may expand to the maximum size of a response, a gzip batch to a thousand
 #: times its size.
@@ -36,56 +34,19 @@ _PREFETCH = {
 Pieces = Iterator[list[Message] | DsmsError]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The committed records of a partition with `start ≤ offset < end`."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def key(self) -> Partition:
-        """The topic and the partition."""
-        return (self.topic, self.partition)
-
-
 class RangeReader:
-    """Reads ranges of many partitions. It keeps the 32 consumers that were used most recently, or one for each range of
-    a call.
-    """
+    """Reads ranges of many partitions. It keeps the consumer of each partition that `PartitionReaders` keeps."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-        self._readers: OrderedDict[Partition, _PartitionReader] = OrderedDict()
+        self._readers = PartitionReaders[list[Message]](lambda _: _PartitionReader(settings), [])
 
     def read(self, ranges: Sequence[OffsetRange]) -> list[Pieces]:
-        """The committed records of each range, in at least one piece. All ranges are fetched concurrently; each must be
-        read to its end before `read` is called again.
-
-        If a range can never be read, because its records or its topic are gone, its last piece is the error. A
-        transient failure, for example if no record arrives for 30 s, is raised.
-        """
-        started = [self._start(wanted) for wanted in ranges]
-        while len(self._readers) > max(_MOST_CONSUMERS, len(ranges)):
-            self._readers.popitem(last=False)[1].close()
-        return [_drained(reader, wanted) for reader, wanted in zip(started, ranges, strict=True)]
+        """The committed records of each range, as `PartitionReaders.read` returns them."""
+        return self._readers.read(ranges)
 
     def close(self) -> None:
         """Closes all consumers."""
-        for reader in self._readers.values():
-            reader.close()
-        self._readers.clear()
-
-    def _start(self, wanted: OffsetRange) -> _PartitionReader | None:
-        if wanted.end <= wanted.start:
-            return None
-        reader = self._readers.get(wanted.key) or _PartitionReader(self._settings)
-        self._readers[wanted.key] = reader
-        self._readers.move_to_end(wanted.key)
-        reader.start(wanted)
-        return reader
+        self._readers.close()
 
 
 class _PartitionReader:
@@ -174,17 +135,6 @@ class _PartitionReader:
             if first > at:
                 return records_gone_error(wanted.topic, wanted.partition, at, first)
         return translate(error, f"reading {wanted.topic}/{wanted.partition} at offset {at}")
-
-
-def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
-    try:
-        yield from reader.drain(wanted) if reader else ([],)
-    except ExternalError as error:
-        if error.retryable:
-            raise
-        yield error
-    except UserError as error:
-        yield error
 
 
 def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:

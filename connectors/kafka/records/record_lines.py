@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from connectors.formats.record_codec import RowEncoder
 from connectors.kafka.records.publish import Outgoing
-from connectors.kafka.schema_registry.record_codec import RowEncoder
 from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import UserError
 
@@ -49,7 +49,7 @@ class LineFormat:
     def outgoing(self, line: str) -> Outgoing:
         """The record of a line. Raises UserError if the line is invalid.
 
-        >>> from connectors.kafka.schema_registry.record_codec import JsonCodec
+        >>> from connectors.formats.record_codec import JsonCodec
         >>> LineFormat(JsonCodec(), key=["a"]).outgoing('{"a": 1, "b": 2, "ts": 5}')
         Outgoing(key=b'{"a":1}', value=b'{"a":1,"b":2}', op=None, ts=5)
         """

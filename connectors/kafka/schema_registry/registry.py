@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -73,13 +74,30 @@ def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: boo
     return int(answer.json()["id"])
 
 
-def latest_schema(url: str, subject: str, *, ours: bool = True) -> dict[str, Any] | None:
-    """The latest Avro schema of a subject, None if it has no Avro schema; `ours` as in `schema_lookup`."""
+def latest_schema(url: str, subject: str, *, ours: bool = True) -> tuple[int, dict[str, Any]] | None:
+    """The id and the text of the latest Avro schema of a subject, as a document; None if it has no Avro schema. `ours`
+    as in `schema_lookup`."""
     answer = _answer(url, ours, "GET", f"subjects/{quote(subject, safe='')}/versions/latest")
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
     schema = _schema_in(answer) if _found(answer).get("schemaType", "AVRO") == "AVRO" else None
-    return schema if isinstance(schema, dict) else None
+    return (int(_found(answer)["id"]), schema) if isinstance(schema, dict) else None
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The schemas of the registry at a URL; `ours` as in `schema_lookup`."""
+
+    url: str
+    ours: bool
+
+    def by_id(self, schema_id: int) -> dict[str, Any]:
+        """The schema with an id. Raises LookupError for an unknown one."""
+        return schema_lookup(self.url, ours=self.ours)(schema_id)
+
+    def latest(self, subject: str) -> tuple[int, dict[str, Any]] | None:
+        """The id and the text of the latest Avro schema of a subject, as a document; None if it has none."""
+        return latest_schema(self.url, subject, ours=self.ours)
 
 
 def place_of(url: str) -> tuple[str, int]:

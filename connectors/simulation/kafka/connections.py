@@ -9,10 +9,10 @@ from kafka.future import Future
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from connectors.kafka.client.broker_connections import retried
+from connectors.kafka.client.connections import Unanswered
 from connectors.simulation.kafka.cluster import SimulatedCluster
 from connectors.simulation.kafka.network import Connection
 from connectors.simulation.scheduler import Process, Signal
-from operators.core.errors import ExternalError
 
 _PAUSE_MS = 50
 _ANSWER_S = 30.0
@@ -53,12 +53,14 @@ class SimulatedConnections:
         """Does nothing: requests are sent at once."""
 
     def wait(self, future: Future, timeout_s: float) -> Any:
-        """Waits for the response and returns it. Raises kafka-python's error if the request failed, and ExternalError
-        if no response comes in time.
+        """Waits for the response and returns it. Raises kafka-python's error if the request failed. If no response
+        comes in time, cuts the connection and raises Unanswered.
         """
         self.await_done([future], timeout_s)
         if not future.is_done:
-            raise ExternalError(f"kafka did not answer within {timeout_s:g} s", retryable=True)
+            for connection in [each for each in self._open.values() if each.waits_for(future)]:
+                connection.cut()
+            raise Unanswered(f"kafka did not answer within {timeout_s:g} s", retryable=True)
         if future.exception is not None:
             raise future.exception
         return future.value

@@ -156,6 +156,10 @@ class Connection:
             network.scheduler.call_at(self._last_arrival, partial(self._arrive, call))
         return call.future
 
+    def waits_for(self, future: Future) -> bool:
+        """Whether the broker has not answered the request of this future."""
+        return any(call.future is future for call in self._unanswered)
+
     def cut(self) -> None:
         """Cuts the connection: all requests without an answer fail, whether or not the broker gets them."""
         if not self.open:

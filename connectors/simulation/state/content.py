@@ -40,8 +40,8 @@ class Snapshot:
 class StoreContent:
     """The content of the server, in parts that processes use. `clock` returns seconds since 1970."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.documents, self.answers = MemoryDocumentStore(clock), MemoryAnswers(clock)
+    def __init__(self, cluster: str, clock: Callable[[], float]) -> None:
+        self.documents, self.answers = MemoryDocumentStore(cluster, clock), MemoryAnswers(clock)
         self.manifests = _ByFragment(lambda _: Manifest(clock))
         self.runs = _ByFragment(MemorySharedRuns)
 

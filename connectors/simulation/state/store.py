@@ -19,8 +19,7 @@ from connectors.simulation.faults import Fault, FaultPlan, Kind
 from connectors.simulation.scheduler import EPOCH_S, Scheduler
 from connectors.simulation.state.calls import Calls, Remote, Server
 from connectors.simulation.state.content import Snapshot, StoreContent
-from connectors.state.cluster import ClusterState
-from connectors.state.documents import DocumentStore
+from connectors.state.store import DocumentStore
 
 #: A server that goes back to an earlier content is away for so long.
 RESTART_S = 1.0
@@ -31,9 +30,10 @@ class SimulatedStore:
     """The server. Its clock is the true time, by which documents expire.
 
     >>> from connectors.simulation.scheduler import Process
+    >>> from connectors.state.cluster import ClusterState
     >>> scheduler = Scheduler(seed=1)
     >>> store = SimulatedStore(scheduler, FaultPlan(), "main")
-    >>> cluster = store.address().open().cluster()
+    >>> cluster = ClusterState(store.address().open().documents())
     >>> _ = scheduler.spawn(lambda: cluster.renew_lease("e", b"alive"), "main", Process("executor-1"))
     >>> scheduler.run_until(1.0); cluster.executors()
     {'e': b'alive'}
@@ -45,7 +45,7 @@ class SimulatedStore:
     def __init__(self, scheduler: Scheduler, plan: FaultPlan, cluster: str) -> None:
         self.cluster = cluster
         self._scheduler, self._plan, self._server = scheduler, plan, Server()
-        self._content = StoreContent(lambda: EPOCH_S + scheduler.now)
+        self._content = StoreContent(cluster, lambda: EPOCH_S + scheduler.now)
         self._past: dict[Fault, Snapshot] = {}
         self._full_until = 0.0
         self._calls = Calls(scheduler, plan, self._server)
@@ -105,9 +105,9 @@ class SimulatedState:
     def __init__(self, cluster: str, content: StoreContent, calls: Calls) -> None:
         self._cluster, self._content, self._calls = cluster, content, calls
 
-    def cluster(self) -> ClusterState:
+    def documents(self) -> DocumentStore:
         """The documents of the cluster."""
-        return ClusterState(self._cluster, cast(DocumentStore, self._remote("documents", self._content.documents)))
+        return cast(DocumentStore, self._remote("documents", self._content.documents))
 
     def manifest(self, fragment: str) -> MemoryManifest:
         """The manifest of a fragment, for one incarnation."""

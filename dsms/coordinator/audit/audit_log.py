@@ -58,14 +58,13 @@ class Audit(Protocol):
 
 
 @contextmanager
-def audited(audit: Audit, caller: Caller, what: str, *, changes: bool) -> Iterator[None]:
-    """Records what the block does, and its outcome. If the block `changes` something, it begins only after the entry
-    that announces it is in Kafka. Raises ExternalError, without running the block, if this entry cannot be written."""
-    if changes:
-        audit.begins(caller, what)
+def audited(audit: Audit, caller: Caller, what: str) -> Iterator[Callable[[], None]]:
+    """Records what the block does, and its outcome. Before the block changes something, it must call the function that
+    it gets, which returns when the entry that announces the change is in Kafka. That function raises ExternalError if
+    the entry cannot be written."""
     began = time.monotonic()
     try:
-        yield
+        yield lambda: audit.begins(caller, what)
     except BaseException as error:
         outcome = str(error) if isinstance(error, DsmsError) else type(error).__name__
         audit.ended(caller, what, "failed", outcome, time.monotonic() - began)

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from connectors.kafka.client.config import KafkaSettings
+from connectors.state.cluster import ClusterState
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.foreign_records import foreign_findings
 from dsms.coordinator.doctor.log_checks import (
@@ -50,7 +51,7 @@ def _findings(examined: ExaminedCluster) -> Iterator[Finding]:
     logs = Logs(examined.kafka, examined.cluster)
     catalog = logs.catalog
     state = StateAddress(examined.state_url, examined.cluster).open()
-    documents = Documents(state.inspection(), state.cluster(), catalog)
+    documents = Documents(state.inspection(), ClusterState(state.documents()), catalog)
     known = catalog or documents.copy
     topics = [query.topic for query in known.running()] if known else []
     yield from chain(reader_findings(examined.kafka), topic_findings(logs, INTERNAL_TOPICS))

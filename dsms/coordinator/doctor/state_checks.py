@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from connectors.state.cluster import ClusterState
-from connectors.state.inspection import FoundDocument, Inspection
+from connectors.state.store import FoundDocument, Inspection
 from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
 from dsms.coordinator.http.access import Access
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.checkpoints_api import checkpoints_router
 from dsms.coordinator.http.console_api import console_router
 from dsms.coordinator.http.control_api import control_router
@@ -31,12 +32,12 @@ from dsms.coordinator.http.plan_api import plan_router
 from dsms.coordinator.http.registry_api import registry_error_response, registry_router
 from dsms.coordinator.http.relation_api import relations_router
 from dsms.coordinator.http.results_api import results_router
-from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.http.statements_api import statements_router
 from dsms.coordinator.http.story_api import story_router
 from dsms.coordinator.http.version_api import version_router
 from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
+from dsms.coordinator.service.coordinator import Coordinator
 from dsms.telemetry.coordinator_metrics import observe_states
 from dsms.telemetry.telemetry import Telemetry
 from operators.core.errors import DsmsError, InternalError
@@ -61,7 +62,7 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
 
 
 def create_app(
-    service: Service,
+    service: Coordinator,
     registry: SchemaRegistry,
     access: Access | None = None,
     telemetry: Telemetry | None = None,
@@ -108,7 +109,7 @@ def routes_of(routers: Iterable[APIRouter]) -> list[Route]:
 class _AnswersOf:
     """The service's store of answers. It is looked up at each call, since a service may get another store."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Coordinator) -> None:
         self._service = service
 
     def begin(self, key: str, entry: bytes) -> bytes | None:

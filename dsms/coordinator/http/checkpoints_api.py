@@ -4,9 +4,9 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import UNAVAILABLE
-from dsms.coordinator.http.service import Backend
 
 
 class CheckpointRequest(BaseModel):

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from dsms.coordinator.console.assets import START, assets
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.errors import error_document, json_response
-from dsms.coordinator.http.service import Backend
 from dsms.coordinator.oidc.sign_in import Exchange
 from operators.core.errors import UserError
 

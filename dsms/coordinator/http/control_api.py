@@ -4,10 +4,10 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
-from dsms.coordinator.http.service import Backend
 from dsms.coordinator.statements.control_tables import MEASURED, AnyKind
 
 

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Response
 
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.service import Backend
 
 
 def health_router(backend: Backend) -> APIRouter:

@@ -11,7 +11,6 @@ from dsms.coordinator.http.caller_services import caller_of
 from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.idempotency.calls import Answer, Call, IdempotentCalls
-from dsms.statements.registry import kind_of_statement, parse
 from operators.core.errors import DsmsError, UserError
 
 IdempotencyKey = Annotated[
@@ -39,12 +38,12 @@ class Effects(Protocol):
 
 class StatementEffects:
     """The effects of a script: none if it only reads or does not parse; otherwise it changes rows or objects of the
-    catalog."""
+    catalog. A SELECT over a declared stream creates a query, so it depends on the catalog what a script does."""
 
     def __init__(self, service: PermittedService, sql: str) -> None:
         self._service = service
         try:
-            changes = [kind for kind in map(kind_of_statement, parse(sql, service.limits)) if not kind.reads_only]
+            changes = [kind for kind in service.kinds(sql) if not kind.reads_only]
         except UserError:
             changes = []
         self._reads = not changes

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import caller_of
-from dsms.coordinator.http.service import Backend
 
 
 def metrics_router(backend: Backend) -> APIRouter:

@@ -1,46 +1,94 @@
-"""The service as one caller may use it: every call checks the caller's rights on the objects that it names, and omits
-objects that the caller may not read from its answer."""
+"""The coordinator's service as one caller may use it: every call checks the caller's rights on the objects that it
+names, and omits objects that the caller may not read from its answer.
+
+A method of the `Coordinator` that a route calls for a caller is declared here, with the right that the caller needs.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from dsms.coordinator.catalog.lookup import Document
-from dsms.coordinator.http.service import Service
 from dsms.coordinator.results.change_documents import Followed
 from dsms.coordinator.results.coverage import CoverageQuestion, CoverageReport
 from dsms.coordinator.results.feed import Feeds
 from dsms.coordinator.results.publishing import Published
 from dsms.coordinator.results.result_access import ResultAccess
+from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.statements.statement_kind import StatementKind
+
+_Rest = ParamSpec("_Rest")
+_Answer = TypeVar("_Answer")
+_OfService = Callable[Concatenate[Coordinator, str, _Rest], _Answer]
+_OfCaller = Callable[Concatenate["PermittedService", str, _Rest], _Answer]
+
+
+def _of_readable(method: _OfService[_Rest, _Answer]) -> _OfCaller[_Rest, _Answer]:
+    """The method, for callers who may read the object that its first argument names."""
+
+    @wraps(method)
+    def permitted(self: PermittedService, name: str, /, *rest: _Rest.args, **named: _Rest.kwargs) -> _Answer:
+        self.caller.principal.check_read(name)
+        answer: _Answer = getattr(self.service, method.__name__)(name, *rest, **named)
+        return answer
+
+    return permitted
+
+
+def _only_readable(method: Callable[[Coordinator], list[Document]]) -> Callable[[PermittedService], list[Document]]:
+    """The method, whose answer has only the objects that the caller may read."""
+
+    @wraps(method)
+    def permitted(self: PermittedService) -> list[Document]:
+        documents = getattr(self.service, method.__name__)()
+        return [document for document in documents if self.caller.principal.may_read(document["name"])]
+
+    return permitted
 
 
 @dataclass(frozen=True)
 class PermittedService:
-    """The calls of `Service` that clients can make, on behalf of one caller."""
+    """The methods of the service that routes call on behalf of one caller."""
 
-    service: Service
+    service: Coordinator
     caller: Caller
+
+    sources = _only_readable(Coordinator.sources)
+    streams = _only_readable(Coordinator.streams)
+    queries = _only_readable(Coordinator.queries)
+    describe = _of_readable(Coordinator.describe)
+    relation = _of_readable(Coordinator.relation)
+    dead_letters = _of_readable(Coordinator.dead_letters)
 
     @property
     def _principal(self) -> Principal:
         return self.caller.principal
 
-    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """Runs statements, if the caller may run them. A SELECT fails once it is cancelled."""
-        return self.service.execute(sql, self.caller, cancelled)
-
     @property
     def limits(self) -> Limits:
         """The limits of statements."""
         return self.service.limits
+
+    def settled_version(self) -> int:
+        """The version of the catalog after every write so far is settled."""
+        return self.service.settled_version()
+
+    def kinds(self, sql: str) -> list[StatementKind]:
+        """The kinds of the statements of a script. They reveal at most which names are streams."""
+        return self.service.kinds(sql)
+
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """Runs statements, if the caller may run them. A SELECT fails once it is cancelled."""
+        return self.service.execute(sql, self.caller, cancelled)
 
     def check_subject(self, subject: str) -> None:
         """Raises UserError for a subject under which only the system registers schemas."""
@@ -49,10 +97,6 @@ class PermittedService:
     def check_published(self, topic: str, *, forced: bool) -> None:
         """Raises UserError if only the system writes the topic, Forbidden if the caller may not write it."""
         self.service.check_published(topic, self.caller, forced=forced)
-
-    def settled_version(self) -> int:
-        """The version of the catalog after every write so far is settled."""
-        return self.service.settled_version()
 
     @property
     def results(self) -> PermittedResults:
@@ -64,50 +108,20 @@ class PermittedService:
         """The running entities of the queries that the caller may read."""
         return replace(self.service.control, execute=self.execute, principal=self._principal)
 
-    def sources(self) -> list[Document]:
-        """The sources that the caller may read."""
-        return self._readable(self.service.sources())
-
-    def streams(self) -> list[Document]:
-        """The streams, views and tables that the caller may read."""
-        return self._readable(self.service.streams())
-
-    def queries(self) -> list[Document]:
-        """The queries that the caller may read."""
-        return self._readable(self.service.queries())
-
-    def describe(self, name: str) -> Document:
-        """The document of an object that the caller may read."""
-        self._principal.check_read(name)
-        return self.service.describe(name)
-
     def drop(self, name: str) -> StatementResult:
         """Drops an object that the caller may change."""
         self._principal.check_write(name)
         return self.service.drop(name, self.caller)
-
-    def relation(self, name: str, at: int | None, most: int) -> Document:
-        """A relation that the caller may read, with at most `most` rows."""
-        self._principal.check_read(name)
-        return self.service.relation(name, at, most)
 
     def load(self, table: str, path: Path, form: str) -> StatementResult:
         """Adds the rows of a file to a table whose topic the caller may write."""
         self._principal.check_read(table)
         return self.service.load(table, path, form, self.caller)
 
-    def dead_letters(self, source: str, limit: int) -> list[Document]:
-        """The dead letters of a source that the caller may read."""
-        self._principal.check_read(source)
-        return self.service.dead_letters(source, limit)
-
     def status(self) -> Document:
         """The status of the cluster, without the queries and sources that the caller may not read."""
         status = self.service.status()
         return self._seen(status) if self._principal.restricted else status
-
-    def _readable(self, documents: list[Document]) -> list[Document]:
-        return [document for document in documents if self._principal.may_read(document["name"])]
 
     def _seen(self, status: Document) -> Document:
         ids = {query["id"] for query in self.queries()}

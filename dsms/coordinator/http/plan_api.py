@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE
-from dsms.coordinator.http.service import Backend
 
 
 class PlanModel(BaseModel):

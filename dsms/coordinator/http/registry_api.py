@@ -7,9 +7,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import CallerRegistry, CallerService
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, calls_registry, dsms_error_response
-from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.schema_types import SCHEMA_TYPES, InvalidSchema, type_of
 from dsms.coordinator.registry.subjects import RegisteredSchema, RegistryError
 from operators.core.errors import UserError

@@ -16,13 +16,13 @@ from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.call_rates import OpenStreams
 from dsms.coordinator.http.caller_services import CallerService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, ErrorResponse
 from dsms.coordinator.http.permitted import PermittedService
-from dsms.coordinator.http.service import Backend
 from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.results.change_documents import Followed
 from dsms.coordinator.results.coverage import CoverageQuestion, CoverageReport

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.disconnects import while_connected
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
 from dsms.coordinator.http.permitted import PermittedService
-from dsms.coordinator.http.service import Backend
 
 
 class StatementsRequest(BaseModel):

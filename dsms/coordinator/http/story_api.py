@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import UNAVAILABLE, UNKNOWN_NAME
-from dsms.coordinator.http.service import Backend
 
 
 class StoryEntryModel(BaseModel):

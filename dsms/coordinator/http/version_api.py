@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.service import Backend
 
 #: The version of the interface, as it is in the paths of its calls.
 PROTOCOL = 1

@@ -21,7 +21,7 @@ from hashlib import sha256
 import msgspec
 import structlog
 
-from connectors.state.answers import AnswerStore
+from connectors.state.store import AnswerStore
 from operators.core.decoding import Malformed, decoded
 from operators.core.errors import ExternalError, UserError
 

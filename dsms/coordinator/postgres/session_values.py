@@ -63,14 +63,19 @@ def session_value(node: exp.Expr, user: str) -> exp.Expr | None:
     >>> session_value(sqlglot.parse_one("current_setting('TimeZone')", dialect="postgres"), "ann").sql()
     "'UTC'"
     """
-    known = _FUNCTIONS | dict.fromkeys(_USER, user)
     match node:
         case exp.Anonymous() if node.name.lower() == "current_setting" and node.expressions:
             value = SHOWN.get(node.expressions[0].name.lower())
             return None if value is None else exp.Literal.string(value)
-        case exp.Func() if not node.expressions and (name := function_name(node)) in known:
-            return exp.convert(known[name])
+        case exp.Func() if not node.expressions:
+            return _named(function_name(node), user)
         case exp.Column() if not node.table and not node.this.quoted and node.name.lower() in _USER:
             return exp.convert(user)
         case _:
             return None
+
+
+def _named(function: str, user: str) -> exp.Expr | None:
+    """The value of a function about the session, by its name; None if it is not one."""
+    value = user if function in _USER else _FUNCTIONS.get(function)
+    return None if value is None else exp.convert(value)

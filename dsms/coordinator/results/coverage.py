@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from connectors.kafka.records.log_pieces import MessagePiece
-from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.partition_readers import OffsetRange
 from dsms.coordinator.results.positions import RecordToken, Span
 from dsms.coordinator.results.result_log import ResultLog
 from dsms.model.objects import Query, Source

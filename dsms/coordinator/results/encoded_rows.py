@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from connectors.kafka.schema_registry.record_formats import FORMATS
+from connectors.formats.record_formats import FORMATS
 from dsms.model.objects import Format
 
 

@@ -22,7 +22,7 @@ import structlog
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.topics import Partition
-from connectors.kafka.records.range_reader import OffsetRange
+from connectors.kafka.records.partition_readers import OffsetRange
 from dsms.coordinator.results.change_documents import Followed, Line, Message, lines_of
 from dsms.coordinator.results.events import Changes, Ended, FeedFormat, KeepAlive, Started, rendered
 from dsms.coordinator.results.positions import ResultPosition

@@ -13,12 +13,12 @@ import msgspec
 import pyarrow as pa
 
 from connectors.formats import Encoder, JsonDecoder
+from connectors.formats.record_codec import JsonCodec, Row, RowEncoder
+from connectors.formats.record_formats import FORMATS
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import translate, translated
 from connectors.kafka.records.publish import Outgoing, Record, existing_partitions, heartbeats, queue
 from connectors.kafka.records.record_lines import LineFormat
-from connectors.kafka.schema_registry.record_codec import JsonCodec, Row, RowEncoder
-from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.coordinator.results.positions import MOST_RECORDS, token_of
 from dsms.model.objects import Source
 from dsms.runtime.stages.intake import reading_schema

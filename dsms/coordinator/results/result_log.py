@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import Partition, earliest, latest
+from connectors.kafka.records.partition_readers import OffsetRange
 from connectors.kafka.records.pieces import decided_ranges
-from connectors.kafka.records.range_reader import OffsetRange, RangeReader, all_messages
+from connectors.kafka.records.range_reader import RangeReader, all_messages
 
 #: How much a consumer may prefetch, instead of the client's default of 64 MB.
 _SMALL_QUEUE = {"queued.max.messages.kbytes": "2048"}

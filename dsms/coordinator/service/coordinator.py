@@ -55,6 +55,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_columns_unknown
 from dsms.registration.placement import fragments_of
+from dsms.statements.registry import kinds_in
+from dsms.statements.statement_kind import StatementKind
 from dsms.tables.question import QuestionWithRows
 from operators.core.decoding import Malformed
 from operators.core.errors import UserError
@@ -73,12 +75,16 @@ INTERNAL_TOPICS = {
 
 class Coordinator:
     """The service behind the REST API. All state is in Kafka, with a copy in Redis. Creating a coordinator fences older
-    ones."""
+    ones. Its methods may block; they raise only the errors of `operators.core.errors`.
+
+    The document of an object has "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type",
+    "nullable"}), "format" ("json" or "avro") and "partitions", if the object has them.
+    """
 
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._settings = settings
         state = settings.state.open(settings.alarms)
-        self._cluster = state.cluster()
+        self._cluster = ClusterState(state.documents())
         make_internal_topics(settings.kafka, settings.cluster)
         self.audit = AuditLog(settings.kafka, settings.cluster, settings.alarms)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)
@@ -116,9 +122,13 @@ class Coordinator:
         self._watcher = ClusterWatcher(self._store, copies, self._duties(parts))
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """Runs statements on behalf of a caller, in order. A failing statement raises; the statements before it stay in
-        effect. A SELECT fails once it is cancelled."""
+        """Runs statements on behalf of a caller, in order, and returns their results. A failing statement raises; the
+        statements before it stay in effect. A SELECT fails once it is cancelled."""
         return self._runner.execute(sql, caller, cancelled)
+
+    def kinds(self, sql: str) -> list[StatementKind]:
+        """The kinds of the statements of a script as they are meant with the present catalog."""
+        return kinds_in(sql, self._catalog(), self.limits)
 
     def readable(self, caller: Caller) -> list[ReadableObject]:
         """The streams, views, queries and tables that the caller may read."""
@@ -160,17 +170,18 @@ class Coordinator:
         return self._objects.queries()
 
     def describe(self, name: str) -> Document:
-        """The document of one object."""
+        """The document of one object. Raises UnknownName if it does not exist."""
         return self._objects.describe(name)
 
     def drop(self, name: str, caller: Caller) -> StatementResult:
-        """Drops one object, if no other object needs it."""
+        """Drops one object, if no other object needs it. Raises UnknownName if it does not exist."""
         item = object_named(self._catalog(), name)
         return self.execute(f'DROP {kind_of(item).upper()} "{item.name}"', caller)[0]
 
     def relation(self, name: str, at: int | None, most: int) -> Document:
-        """The relation of a view, query or table at a final instant, by default the last one, with at most `most`
-        rows."""
+        """A view, query or table at a final instant, by default the last one: "name", "at" (the instant), "columns"
+        (names), their SQL "types", at most `most` "rows" and the "total" number of rows. Raises UnknownName if it does
+        not exist."""
         item = object_named(self._catalog(), name)
         relation = self._tables.relation(item.name, at, most)
         schema, _ = schema_and_keys(item, self._catalog())
@@ -179,20 +190,21 @@ class Coordinator:
         return {"name": item.name, **shown, "total": relation.total}
 
     def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
-        """Adds the rows of a file on the coordinator's machine to a table, at one instant."""
+        """Adds the rows of a file ("csv" or "parquet") on the coordinator's machine to a table, at one instant."""
         item = object_named(self._catalog(), table)
         self._store.check()
         return self._tables.load_file(item.name, path, form, caller.principal)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
-        """The latest dead letters of a source."""
+        """The latest dead letters of a source with their reasons, at most `limit`."""
         item = object_named(self._catalog(), source)
         if not isinstance(item, Source):
             raise UserError(f'"{item.name}" is a {kind_of(item)}; only sources have dead letters')
         return self.results.dead_letters(item, limit)
 
     def status(self) -> Document:
-        """The executors with their last reports, the assignments, and the lag of queries."""
+        """The executors with their last reports, the assignments, and the lag of queries; "kafka" is the bootstrap
+        address for clients."""
         names = {"cluster": self._settings.cluster, "kafka": self._settings.kafka.bootstrap}
         return names | self._facts.status(self._catalog())
 

@@ -47,6 +47,11 @@ class Permitted:
             raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
         return cls(number, statement, meant, catalog, role)
 
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something, as it is meant."""
+        return not kind_of_statement(self.meant).reads_only
+
     def at(self, catalog: Catalog) -> Permitted:
         """The statement as it is meant with a catalog. Raises Forbidden if it needs a higher role with it."""
         return self if catalog is self.catalog else Permitted.of(self.number, self.written, catalog, self.role)
@@ -75,13 +80,14 @@ class StatementRunner:
 
 
 def _run(statement: Permitted, parts: ClusterParts) -> StatementResult:
-    written = statement.written
-    changes = not kind_of_statement(written).reads_only
-    with audited(parts.audit, parts.caller, str(getattr(written, "sql", "")), changes=changes):
-        meant = statement.at(parts.store.catalog).meant
+    with audited(parts.audit, parts.caller, str(getattr(statement.written, "sql", ""))) as announce:
+        now = statement.at(parts.store.catalog)
+        if now.changes:
+            announce()
+            now = now.at(parts.store.catalog)  # another client may have changed it meanwhile
         with readable_sqlglot_errors():
-            _check(meant, parts)
-            return run(meant, ClusterContext(parts))
+            _check(now.meant, parts)
+            return run(now.meant, ClusterContext(parts))
 
 
 def _check(statement: st.Statement, parts: ClusterParts) -> None:

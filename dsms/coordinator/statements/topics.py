@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from connectors.formats.record_formats import FORMATS, MakeSchema
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.retention import REMEDY, retention_of, too_short
 from connectors.kafka.client.topics import (
@@ -21,7 +22,6 @@ from connectors.kafka.client.topics import (
     partitions_of,
     topic_ids,
 )
-from connectors.kafka.schema_registry.record_formats import FORMATS, MakeSchema
 from connectors.kafka.schema_registry.registry import latest_schema, register_schema
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model import logical, properties
@@ -117,7 +117,8 @@ class Topics:
     def _latest(self, subject: str) -> dict[str, Any] | None:
         """The newest schema of a subject, None if it has no schema."""
         if self._registry_url is not None:
-            return latest_schema(self._registry_url, subject)
+            latest = latest_schema(self._registry_url, subject)
+            return latest and latest[1]
         if subject not in self._registry.subjects():
             return None
         schema = json.loads(self._registry.version(subject, "latest").schema)

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from connectors.alarms import Alarms
-from connectors.state.claim import AHEAD_MS
+from connectors.state.store import AHEAD_MS
 from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.placement.leases import ExecutorStatus, assign, read_assignments

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.state.runs import RunStore
+from connectors.state.store import RunStore
 from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,
     Copy,

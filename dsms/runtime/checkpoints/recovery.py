@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.state.runs import RunStore
+from connectors.state.store import RunStore
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, why_unusable
 from dsms.runtime.checkpoints.logs import topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore

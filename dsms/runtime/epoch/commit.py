@@ -39,10 +39,8 @@ from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.records.column_writer import transactional_writer
 from connectors.kafka.records.pieces import decided_ranges
 from connectors.kafka.records.record_columns import RecordColumns, Records
-from connectors.state.claim import Claim
-from connectors.state.manifests import ManifestStore
 from connectors.state.run_memory import MemoryQuota, RunLocations
-from connectors.state.runs import RunStore
+from connectors.state.store import Claim, ManifestStore, RunStore
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch

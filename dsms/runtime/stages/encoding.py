@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats import Encoder
-from connectors.kafka.schema_registry.record_formats import FORMATS
+from connectors.formats.record_formats import FORMATS
 from dsms.model.objects import Query
 from dsms.planner.physical.lane import Output
 from dsms.runtime.stages.link_frames import link_frames

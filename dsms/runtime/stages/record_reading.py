@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from connectors.formats import Decoder, ListsFields
 from connectors.formats.binary_column import BinaryColumn
+from connectors.formats.record_formats import FORMATS
 from connectors.kafka.client.names import BY_HEADER, ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.records.log_pieces import LogPiece
-from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.model.objects import Format, Source
 from dsms.runtime.stages.intake import LATE, NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, no_instant, reading_schema
 from operators.core.clock import Heartbeat

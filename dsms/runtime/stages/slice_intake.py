@@ -7,8 +7,8 @@ from bisect import bisect_right
 from dataclasses import replace
 
 from connectors.formats.binary_column import BinaryColumn
+from connectors.formats.record_formats import FORMATS
 from connectors.kafka.records.log_pieces import LogPiece, LogPieces, MessagePiece
-from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.measurements.work import Work
 from dsms.model.objects import Source
 from dsms.planner.physical.parts.links import Link

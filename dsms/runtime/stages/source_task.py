@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.records.log_reader import LogReader
+from connectors.kafka.records.partition_readers import OffsetRange
 from connectors.kafka.records.pieces import pieces
-from connectors.kafka.records.range_reader import OffsetRange
 from connectors.kafka.schema_registry.registry import schema_lookup
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice, SourceTask

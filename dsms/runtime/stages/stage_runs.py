@@ -8,7 +8,7 @@ from typing import Protocol
 
 import polars as pl
 
-from connectors.state.runs import RunStore
+from connectors.state.store import RunStore
 
 
 class StageRuns(Protocol):

@@ -13,7 +13,7 @@ from connectors.simulation.files import SimulatedDisks
 from connectors.simulation.scheduler import Process, Scheduler
 from connectors.simulation.state.store import SimulatedStore
 from connectors.simulation.virtual import virtual
-from connectors.state.runs import RunStore
+from connectors.state.store import RunStore
 from operators.core.errors import ExternalError
 from tests.connectors.simulation.state_runs import scheduling
 

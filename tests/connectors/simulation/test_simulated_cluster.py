@@ -10,6 +10,8 @@ import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import MetadataRequest
 
+from connectors.kafka.client.attempts import Attempts
+from connectors.kafka.client.connections import Unanswered
 from connectors.kafka.client.identities import cluster_id
 from connectors.kafka.client.topics import COMPACTED, ensure_topic, latest, partitions_of, written
 from connectors.kafka.records.column_writer import transactional_writer
@@ -87,6 +89,31 @@ def test_a_slow_answer_delays_those_after_it() -> None:
         assert 5 < simulated.scheduler.now < 6
 
     over_a_cluster(scenario, Fault(0.0, "slow", "kafka-1", "Metadata", 5.0))
+
+
+def test_a_connection_whose_request_is_not_answered_in_time_is_replaced() -> None:
+    def scenario(simulated: Simulation, kafka: SimulatedKafka) -> None:
+        connections = kafka.connections()
+        silent, other = connections.send(1, _ALL), connections.send(2, _ALL)
+        assert connections.wait(other, 10).brokers
+        with pytest.raises(Unanswered, match="kafka did not answer within 10 s"):
+            connections.wait(silent, 10)
+        assert isinstance(silent.exception, KafkaConnectionError)
+        assert connections.wait(connections.send(1, _ALL), 10).brokers
+        assert simulated.scheduler.now < 11
+
+    over_a_cluster(scenario, Fault(0.0, "slow", "kafka-1", "Metadata", 60.0))
+
+
+def test_an_attempt_is_repeated_if_no_answer_comes_in_time() -> None:
+    def scenario(simulated: Simulation, kafka: SimulatedKafka) -> None:
+        connections = kafka.connections()
+        attempts = Attempts(connections)
+        assert attempts.retry(lambda _: attempts.answer(connections.send(1, _ALL)), "asking").brokers
+        assert attempts.lost
+        assert 30 < simulated.scheduler.now < 31
+
+    over_a_cluster(scenario, Fault(0.0, "slow", "kafka-1", "Metadata", 60.0))
 
 
 def test_a_killed_process_has_no_connections_but_what_it_sent_arrives() -> None:

@@ -18,7 +18,7 @@ from connectors.simulation.files import SimulatedDisks
 from connectors.simulation.scheduler import Process, Scheduler
 from connectors.simulation.state.store import SimulatedStore
 from connectors.simulation.virtual import virtual
-from connectors.state.runs import RunStore
+from connectors.state.store import RunStore
 from connectors.tables.sink import Batch
 from connectors.tables.sink_files import ParquetSink
 from operators.core.errors import ExternalError

@@ -16,8 +16,8 @@ from connectors.simulation.faults import Fault, FaultPlan
 from connectors.simulation.scheduler import Process, Scheduler
 from connectors.simulation.state.store import SimulatedState, SimulatedStore
 from connectors.simulation.virtual import virtual
-from connectors.state.claim import Claim
 from connectors.state.cluster import LEASE_MS, ClusterState
+from connectors.state.store import Claim
 from operators.core.errors import ExternalError
 from tests.connectors.simulation.state_runs import run_as, scheduling
 
@@ -42,7 +42,7 @@ class Simulated:
     @property
     def cluster(self) -> ClusterState:
         """The documents, as the simulation sees them: without faults, at once."""
-        return self.store.open().cluster()
+        return ClusterState(self.store.open().documents())
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def simulated(*faults: Fault, seed: int = 7) -> Iterator[Simulated]:
 
 
 def set_catalog(body: bytes) -> Callable[[SimulatedState], None]:
-    return lambda state: state.cluster().set_catalog(body)
+    return lambda state: ClusterState(state.documents()).set_catalog(body)
 
 
 def test_a_call_takes_time_and_has_one_line_in_the_trace() -> None:
@@ -137,7 +137,7 @@ def test_a_call_of_a_killed_process_is_executed_once_it_is_sent() -> None:
     with simulated() as world:
         state = world.store.address().open()
         ended: list[bool] = []
-        task = lambda: (state.cluster().set_catalog(b"one"), ended.append(True))  # noqa: E731
+        task = lambda: (ClusterState(state.documents()).set_catalog(b"one"), ended.append(True))  # noqa: E731
         world.scheduler.spawn(task, "main", world.process)
         world.scheduler.run_until(0.000_01)
         world.scheduler.kill(world.process)
@@ -146,8 +146,8 @@ def test_a_call_of_a_killed_process_is_executed_once_it_is_sent() -> None:
 
 
 def write_all(state: SimulatedState, cache: Path) -> None:
-    state.cluster().set_catalog(b"catalog")
-    state.cluster().renew_lease("e", b"alive")
+    ClusterState(state.documents()).set_catalog(b"catalog")
+    ClusterState(state.documents()).renew_lease("e", b"alive")
     state.answers().begin("key", b"answer")
     state.manifest("0").commit(CLAIM, b"body")
     state.runs("0", cache).write({"1/a": FRAME})
@@ -157,7 +157,7 @@ def found(world: Simulated, elsewhere: Path) -> list[bool]:
     """What the store contains of each kind: a document, a manifest, a run, an answer."""
     state = world.store.open()
     return [
-        state.cluster().catalog() is not None,
+        ClusterState(state.documents()).catalog() is not None,
         state.manifest("0").read()[1] is not None,
         state.runs("0", elsewhere).all_exist(["1/a"]),
         state.answers().begin("key", b"other") is not None,
@@ -170,9 +170,9 @@ def test_a_restarted_store_is_away_and_keeps_or_loses_its_content(kind: str, kep
         world.call(lambda state: write_all(state, tmp_path / "here"))
         world.scheduler.run_until(5.0)
         with pytest.raises(ExternalError, match="connection refused"):
-            world.call(lambda state: state.cluster().ping())
+            world.call(lambda state: ClusterState(state.documents()).ping())
         world.scheduler.run_until(8.0)
-        world.call(lambda state: state.cluster().ping())
+        world.call(lambda state: ClusterState(state.documents()).ping())
         assert found(world, tmp_path / "elsewhere") == [kept] * 4
         assert world.plan.happened[kind] == 1  # type: ignore[index]
 
@@ -190,7 +190,7 @@ def test_the_store_goes_back_to_its_content_of_a_while_ago(tmp_path: Path) -> No
         world.scheduler.run_until(7.0)
 
         def later(state: SimulatedState) -> None:
-            state.cluster().set_catalog(b"later")
+            ClusterState(state.documents()).set_catalog(b"later")
             state.manifest("0").commit(CLAIM, b"later")
             state.manifest("1").commit(CLAIM, b"later")
             state.runs("0", tmp_path / "here").write({"2/a": FRAME})
@@ -200,10 +200,10 @@ def test_the_store_goes_back_to_its_content_of_a_while_ago(tmp_path: Path) -> No
         world.scheduler.run_until(12.0)
         state = world.store.open()
         assert found(world, tmp_path / "elsewhere") == [True] * 4
-        assert (state.cluster().catalog(), state.manifest("0").read()) == (b"catalog", (CLAIM, b"body"))
+        assert (ClusterState(state.documents()).catalog(), state.manifest("0").read()) == (b"catalog", (CLAIM, b"body"))
         assert state.manifest("1").read() == (Claim(0, 0), None)
         assert state.runs("0", tmp_path / "elsewhere").missing(["1/a", "2/a"]) == {"2/a"}
-        assert state.cluster().executors() == {}, "its lease has expired in the meantime"
+        assert ClusterState(state.documents()).executors() == {}, "its lease has expired in the meantime"
 
 
 def test_a_full_store_refuses_writes_but_not_what_frees_memory(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_full_store_refuses_writes_but_not_what_frees_memory(tmp_path: Path) -
 
 def test_leases_expire_by_virtual_time() -> None:
     with simulated() as world:
-        world.call(lambda state: state.cluster().renew_lease("e", b"alive"))
+        world.call(lambda state: ClusterState(state.documents()).renew_lease("e", b"alive"))
         world.scheduler.run_until(LEASE_MS / 1000)
         assert world.cluster.executors() == {"e": b"alive"}
         world.scheduler.run_until(LEASE_MS / 1000 + 0.01)
@@ -251,9 +251,9 @@ def a_day(seed: int, faults: Iterable[Fault], directory: Path) -> str:
         state, retries = world.store.address().open(), 0
         for number in range(20):
             try:
-                state.cluster().renew_lease(name, b"alive")
+                ClusterState(state.documents()).renew_lease(name, b"alive")
                 state.runs("0", directory / str(seed) / name, 1_000).write({f"{name}/{number}": FRAME})
-                state.cluster().executors()
+                ClusterState(state.documents()).executors()
             except ExternalError:
                 retries += 1
                 world.scheduler.sleep(0.5)

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from dsms.cli.main import app as cli
 from dsms.coordinator.http.access import Access, needs, read_tokens
 from dsms.coordinator.http.api import ROUTERS, create_app, routes_of
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.guard import RouteRoles
-from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.statement_runner import permitted
 from dsms.model.catalog import Catalog

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -9,6 +11,7 @@ from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.model.audit_entry import AuditEntry, Event
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
@@ -18,6 +21,7 @@ from dsms.statements.show.audit import ShowAudit
 from operators.core.errors import ExternalError, SqlError, UserError
 from operators.core.masking import masked
 from tests.support.fake_service import FakeService
+from tests.support.statement_cluster import StatementCluster
 
 ANN = Caller(Principal("ann", "writer"), "r1")
 TEXT, TOKEN = new_token("ann", "writer")
@@ -57,11 +61,13 @@ def client(notes: Notes) -> tuple[TestClient, FakeService]:
 
 def test_changes_are_audited_before_and_after() -> None:
     notes = Notes()
-    with audited(notes, ANN, "DROP VIEW v", changes=True):
+    with audited(notes, ANN, "DROP VIEW v") as announce:
+        announce()
         assert notes.acts == [("ann", "begun", "DROP VIEW v", "", 0)]
-    with audited(notes, ANN, "SHOW VIEWS", changes=False):
+    with audited(notes, ANN, "SHOW VIEWS"):
         pass
-    with pytest.raises(UserError), audited(notes, ANN, "DROP VIEW w", changes=True):
+    with pytest.raises(UserError), audited(notes, ANN, "DROP VIEW w") as announce:
+        announce()
         raise UserError("no w")
     assert [act[1:4] for act in notes.acts[1:]] == [
         ("done", "DROP VIEW v", ""),
@@ -74,13 +80,33 @@ def test_changes_are_audited_before_and_after() -> None:
 def test_changes_are_refused_if_they_cannot_be_audited() -> None:
     notes, done = Notes(), []
     notes.away = True
-    with pytest.raises(ExternalError, match="nothing was done"), audited(notes, ANN, "DROP VIEW v", changes=True):
+    with pytest.raises(ExternalError, match="nothing was done"), audited(notes, ANN, "DROP VIEW v") as announce:
+        announce()
         done.append(1)
     calls, service = client(notes)
     answer = calls.delete("/v1/streams/hot", headers={"Authorization": f"Bearer {TEXT}"})
     assert (answer.status_code, done, service.executed) == (503, [], [])
     assert "nothing was done" in answer.text
     assert calls.get("/v1/queries", headers={"Authorization": f"Bearer {READER_TEXT}"}).status_code == 200
+
+
+def test_a_select_that_creates_a_query_is_audited_as_a_change() -> None:
+    notes, cluster = Notes(), StatementCluster()
+    cluster.runner = StatementRunner(replace(cluster.parts, audit=notes))
+    cluster.execute("CREATE STREAM C (a INT); SELECT a FROM C; SELECT k FROM base")
+    assert [act[1:3] for act in notes.acts] == [
+        ("begun", "CREATE STREAM C (a INT)"),
+        ("done", "CREATE STREAM C (a INT)"),
+        ("begun", "SELECT a FROM C"),
+        ("done", "SELECT a FROM C"),
+        ("done", "SELECT k FROM base"),
+    ]
+    notes.away = True
+    objects = set(cluster.store.catalog.objects)
+    with pytest.raises(ExternalError, match="nothing was done"):
+        cluster.execute("SELECT a FROM C WHERE a > 1")
+    assert set(cluster.store.catalog.objects) == objects
+    assert cluster.execute("SELECT k FROM base")
 
 
 def test_calls_and_refusals_are_audited() -> None:

@@ -12,7 +12,7 @@ from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, writer_headers
 from connectors.kafka.native.library import SWITCH, library
-from connectors.state.inspection import FoundDocument
+from connectors.state.store import FoundDocument
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
@@ -250,4 +250,4 @@ def test_unbounded_decompression_is_reported(monkeypatch: pytest.MonkeyPatch) ->
         (found,) = reader_findings(KafkaSettings("k:9092"))
     finally:
         library.cache_clear()
-    assert (found.severity, "the native part is not built" in found.problem) == ("warning", True)
+    assert (found.severity, f"the native part is switched off by {SWITCH}" in found.problem) == ("warning", True)

@@ -14,6 +14,9 @@ import pytest
 from connectors.memory.answers import MemoryAnswers
 from dsms.coordinator.idempotency.calls import Answer, Call, IdempotentCalls, OutcomeUnknown, Underway
 from dsms.local.waiting import wait_until
+from dsms.model.catalog import Catalog
+from dsms.registration.environment import Environment
+from dsms.statements.registry import apply, parse
 from operators.core.errors import ExternalError
 from tests.support.streaming_service import (
     StreamingService,
@@ -32,6 +35,8 @@ def post(url: str, sql: str, key: str) -> httpx.Response:
     return httpx.post(f"{url}/v1/statements", json={"sql": sql}, headers=headers, trust_env=False, timeout=20)
 
 
+#: A catalog with a declared stream, from which a SELECT creates a query.
+DECLARED = apply(parse("CREATE STREAM C (a INT)")[0], Catalog(), Environment())[0]
 CREATE = "CREATE STREAM s OVER readings KEY room"
 
 
@@ -88,17 +93,20 @@ def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -
         (CREATE, 2, 409),
         ("INSERT INTO t VALUES (1)", 1, 409),
         ("SHOW STREAMS", 2, 200),
+        ("SELECT k FROM base", 2, 200),
+        ("SELECT a FROM C", 1, 200),
+        ("SELECT a FROM C", 2, 409),
     ],
 )
 def test_only_repeatable_calls_are_run_again_after_a_crash(sql: str, now: int, status: int) -> None:
     """The first coordinator dies between the effect and the answer. The second one has the same store."""
     store = MemoryAnswers()
     with running() as (first, url):
-        first.answers = store
+        first.answers, first.catalog = store, DECLARED
         first.execute = _dies  # type: ignore[method-assign]
         assert post(url, sql, "k").status_code == 500
     with running() as (second, url):
-        second.answers, second.version = store, now
+        second.answers, second.version, second.catalog = store, now, DECLARED
         answer = post(url, sql, "k")
         assert (answer.status_code, len(second.executed)) == (status, 1 if status == 200 else 0)
         if status == 409:

@@ -10,6 +10,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from connectors.formats.avro_codec import AvroCodec
+from connectors.kafka.schema_registry.registry import Registry
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from tests.support.fake_service import FakeService
@@ -54,6 +56,13 @@ def test_serializers_round_trip(client):
     assert data[:5] == b"\x00\x00\x00\x00\x01"
     assert AvroDeserializer(client)(data, context) == row
     assert client.get_subjects() == ["readings-value"]
+
+
+def test_our_codec_and_confluents_read_each_other(client, url):
+    context, row = SerializationContext("readings", MessageField.VALUE), {"room": "kitchen", "t": 31}
+    data = AvroSerializer(client, ROW)(row, context)
+    codec = AvroCodec(Registry(url, ours=False), "readings")
+    assert codec.encode(row, key=False) == data and codec.decode(data, key=False) == row
 
 
 def test_a_newer_reader_of_an_older_record(client):

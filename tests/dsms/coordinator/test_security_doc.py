@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dsms.coordinator.http.api import ROUTERS, routes_of
+from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.guard import OPEN, RouteRoles
-from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.limits import Limits
 from dsms.model.roles import ROLES, Role

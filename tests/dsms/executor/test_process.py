@@ -12,6 +12,7 @@ import pytest
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.memory.store import MemoryState
+from connectors.state.cluster import ClusterState
 from dsms.executor import process
 from dsms.executor.process import ExecutorProcess
 from dsms.placement.leases import Assignment
@@ -44,13 +45,15 @@ def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragm
     settings = ExecutorSettings(KafkaSettings("127.0.0.1:1"), "test://", "", tmp_path)
     monkeypatch.setattr(process, "Reporter", lambda *_: SimpleNamespace(tunable=settings.tunable))
     monkeypatch.setattr(process, "Runner", lambda *_: StandingRunner())
-    engine: Any = SimpleNamespace(warm_up=lambda _: warmed.append(state.cluster().assignments()))
+    engine: Any = SimpleNamespace(warm_up=lambda _: warmed.append(ClusterState(state.documents()).assignments()))
     executor = ExecutorProcess(settings, lambda: engine, threading.Event())
     runners: dict[str, Any] = {}
 
     def turns(count: int, *, assigned: bool) -> int:
         """Runs turns; returns how often the executor warmed up in them."""
-        state.cluster().set_assignments(msgspec.json.encode({"0": Assignment("executor-1", 7)} if assigned else {}))
+        ClusterState(state.documents()).set_assignments(
+            msgspec.json.encode({"0": Assignment("executor-1", 7)} if assigned else {})
+        )
         before = len(warmed)
         for _ in range(count):
             executor._turn(engine, runners)

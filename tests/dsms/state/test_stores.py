@@ -8,6 +8,7 @@ import pytest
 
 from connectors.alarms import Alarms
 from connectors.memory.store import MemoryState
+from connectors.state.cluster import ClusterState
 from dsms.state.stores import STORES, StateAddress
 from operators.core.errors import ConfigError
 
@@ -22,7 +23,7 @@ def test_an_address_opens_the_store_of_its_scheme_after_it_was_sent(monkeypatch:
     monkeypatch.setitem(STORES, "third", open_third)  # type: ignore[arg-type]
     address, alarms = StateAddress("third://:password@host/0", "main"), Alarms()
     sent = pickle.loads(pickle.dumps(address))
-    assert sent == address and sent.open(alarms).cluster().name == "main"
+    assert sent == address and ClusterState(sent.open(alarms).documents()).name == "main"
     assert opened == [("third://:password@host/0", "main", alarms)]
     assert "password" not in repr(address)
 

@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from connectors.formats.record_formats import FORMATS
 from connectors.kafka.records.key_partitions import key_partitions
-from connectors.kafka.schema_registry.record_formats import FORMATS
 from dsms.planner.physical.parts.links import Shard
 from operators.core.delta import RESERVED, Delta, partition_of, polars_schema
 from operators.core.operator import Move, Step

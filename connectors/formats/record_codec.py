@@ -1,9 +1,10 @@
 """Converts single rows to records and back. The codec for JSON is here, the one for Avro in `avro_codec`.
 
-Tools that handle one record at a time use it. For batches, use `connectors.formats`.
+Tools that handle one record at a time use it. For batches, use the decoders and encoders of this package.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -11,6 +12,18 @@ import msgspec
 from operators.core.errors import UserError
 
 Row = dict[str, Any]
+
+
+class RegisteredSchemas(Protocol):
+    """The schemas of a schema registry. Raises ExternalError if the registry cannot be reached."""
+
+    def by_id(self, schema_id: int, /) -> Mapping[str, object]:
+        """The schema with an id. Raises LookupError for an unknown one."""
+        ...
+
+    def latest(self, subject: str, /) -> tuple[int, dict[str, Any]] | None:
+        """The id and the text of the latest Avro schema of a subject, as a document; None if it has none."""
+        ...
 
 
 class RowEncoder(Protocol):
@@ -26,10 +39,6 @@ class RecordCodec(RowEncoder, Protocol):
 
     def decode(self, data: bytes, *, key: bool) -> Any:
         """The row that the bytes encode."""
-        ...
-
-    def close(self) -> None:
-        """Closes the connections; the codec cannot be used afterwards."""
         ...
 
 
@@ -50,9 +59,6 @@ class JsonCodec:
             return json.loads(data)
         except ValueError as error:
             raise UserError(f"not JSON: {data[:80]!r}") from error
-
-    def close(self) -> None:
-        """Does nothing, because no connection is open."""
 
 
 def json_text(document: object) -> str:

@@ -24,7 +24,8 @@ from connectors.formats import (
     JsonSchemaDecoder,
     avro_schema,
 )
-from connectors.kafka.schema_registry.record_codec import JsonCodec, RecordCodec
+from connectors.formats.avro_codec import AvroCodec
+from connectors.formats.record_codec import JsonCodec, RecordCodec, RegisteredSchemas
 
 #: Returns the writer schema of a schema id. Raises LookupError for an unknown one.
 WriterSchema = Callable[[int], Mapping[str, object]]
@@ -38,9 +39,8 @@ class RecordFormat:
 
     `decoder` and `encoder` create objects for batches: a decoder from the declared columns and the writer schemas, an
     encoder from the columns and, in a format with schemas, the id of the registered schema. `codec` creates a codec for
-    single rows from the URL of the schema registry, the topic, and whether the registry is this system's own and
-    therefore gets the process's token. `schema` returns the schema to register for columns under a name; it is None in
-    a format without schemas.
+    single rows of a topic, from the schemas of a registry. `schema` returns the schema to register for columns under a
+    name; it is None in a format without schemas.
 
     A format that only sources can have lacks `encoder` and `codec`. `keys` creates a decoder for the keys of
     tombstones, if keys are encoded differently from values; in a format that is not `keyed`, such keys are ignored.
@@ -50,7 +50,7 @@ class RecordFormat:
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]
     encoder: Callable[[pa.Schema, int | None], Encoder] | None = None
-    codec: Callable[[str, str, bool], RecordCodec] | None = None
+    codec: Callable[[RegisteredSchemas, str], RecordCodec] | None = None
     schema: MakeSchema | None = None
     keys: Callable[[pa.Schema, WriterSchema], Decoder] | None = None
     keyed: bool = True
@@ -62,10 +62,10 @@ class RecordFormat:
         assert self.encoder is not None
         return self.encoder(schema, schema_id)
 
-    def codec_of(self, registry_url: str, topic: str, *, ours: bool) -> RecordCodec:
+    def codec_of(self, schemas: RegisteredSchemas, topic: str) -> RecordCodec:
         """The codec. The format must be one of `RESULT_FORMATS`."""
         assert self.codec is not None
-        return self.codec(registry_url, topic, ours)
+        return self.codec(schemas, topic)
 
     def decoder_of_written(self, schema: pa.Schema) -> Decoder:
         """A decoder of records that `encoder` wrote.
@@ -84,12 +84,6 @@ def _avro_encoder(schema: pa.Schema, schema_id: int | None) -> AvroEncoder:
     return AvroEncoder(schema, schema_id)
 
 
-def _avro_codec(registry_url: str, topic: str, ours: bool) -> RecordCodec:
-    from connectors.kafka.schema_registry.avro_codec import AvroCodec  # its library takes 0.3 s to import
-
-    return AvroCodec(registry_url, topic, ours=ours)
-
-
 def _protobuf_decoder(schema: pa.Schema, writer: WriterSchema) -> Decoder:
     from connectors.formats.protobuf_decode import ProtobufDecoder  # few sources need its library
 
@@ -101,7 +95,7 @@ FORMATS: dict[str, RecordFormat] = {
     "json": RecordFormat(
         lambda schema, _: JsonDecoder(schema), lambda schema, _: JsonEncoder(schema), lambda *_: JsonCodec()
     ),
-    "avro": RecordFormat(AvroDecoder, _avro_encoder, _avro_codec, avro_schema, awaits_schemas=True),
+    "avro": RecordFormat(AvroDecoder, _avro_encoder, AvroCodec, avro_schema, awaits_schemas=True),
     "debezium": RecordFormat(
         lambda schema, _: DebeziumDecoder(schema),
         keys=lambda schema, _: DebeziumKeyDecoder(schema),
