@@ -26,9 +26,9 @@ build()  # as there
 SERVERS = ("java", "redis-server")
 #: The tests that take longest. They begin first, so that no process waits for them at the end.
 LONG = (
-    "integration/test_log_law.py", "integration/test_crashes.py", "integration/shared",
-    "integration/test_state_memory.py", "integration/test_local_services.py", "integration/test_demo.py",
-    "integration/test_query_life.py",
+    "integration/test_log_law.py", "integration/test_crashes.py", "integration/shared", "integration/test_shares.py",
+    "integration/test_summaries.py", "integration/test_state_memory.py", "integration/test_local_services.py",
+    "integration/test_demo.py", "integration/test_query_life.py",
 )  # fmt: skip
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
+import sys
 from collections.abc import Callable, Generator
 from functools import partial
 
@@ -18,9 +20,14 @@ from tests.support.pool_thread import on_pool_thread
 # in a kernel without Landlock, all tests but tests/operators/python/test_confinement.py run
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
 build()  # the native part of a checkout that was never set up, or whose source has changed
+# compiling all test files at each run would take ten seconds
+sys.dont_write_bytecode = False
+# a session makes many small objects that live as long as it: at the usual rate, collections take a tenth of the time
+gc.set_threshold(50_000, 20, 10)
 allow_deep_calls()  # before Polars starts the thread that all tests run on
-#: The files that take longest: random searches over whole queries, simulations, and tests that start processes. They
-#: have the mark `slow`, and `make unit` leaves them out; `make test` runs them.
+#: The files that take longest: random searches over whole queries, simulations, and tests that start processes; and
+#: the longest tests of files whose other tests are quick. They have the mark `slow`, and `make unit` leaves them out;
+#: `make test` runs them.
 SLOW = (
     "tests/algebra/test_algebra_executor.py",
     "tests/algebra/test_algebra_oracle.py",
@@ -28,6 +35,7 @@ SLOW = (
     "tests/connectors/test_native_sanitized.py",
     "tests/dsms/cli/test_cli_commands.py",
     "tests/dsms/cli/test_function.py",
+    "tests/dsms/coordinator/test_election.py::test_at_most_one_leads",
     "tests/dsms/coordinator/test_orders_by_statistics.py",
     "tests/dsms/planner/optimizer/rules/test_rules.py",
     "tests/dsms/planner/physical/cost/test_join_choice.py",
@@ -46,6 +54,7 @@ SLOW = (
     "tests/dsms/spark/test_worker_start.py",
     "tests/dsms/tables/test_one_evaluator.py",
     "tests/dsms/tables/test_one_time_aggregates.py",
+    "tests/dsms/tables/test_question.py::test_no_function_of_duckdb_passes_that_the_language_does_not_document",
     "tests/dsms/tables/test_select_pool.py",
     "tests/dsms/testing/test_every_column_type.py",
     "tests/dsms/testing/test_join_orders.py",
@@ -57,8 +66,14 @@ SLOW = (
     "tests/dsms/testing/test_sketches.py",
     "tests/nexmark/test_queries.py",
     "tests/operators/aggregates/test_aggregates_exact.py",
+    "tests/operators/expressions/test_value_sizes.py::test_every_function_with_the_largest_arguments_stays_within_limits",
+    "tests/operators/grouping/test_group_by.py::test_group_below_its_bound_leaves_the_state",
+    "tests/operators/joins/test_asof_join.py::test_keys_below_their_bound_leave_the_state",
+    "tests/operators/joins/test_asof_join.py::test_long_histories_with_many_deletions",
     "tests/operators/python/test_confinement.py",
     "tests/operators/python/test_sandbox.py",
+    "tests/operators/sessions/test_session_group.py::test_long_histories",
+    "tests/operators/windows/test_final.py::test_replaced_results_are_not_kept",
     "tests/papers/test_linear_road.py",
     "tests/test_docs.py",
     "tests/test_packages.py",
@@ -85,7 +100,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of the files in `SLOW`."""
+    """Marks the files and tests in `SLOW`."""
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")

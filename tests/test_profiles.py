@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -13,11 +15,14 @@ def test_property_tests_of_make_fuzz_draw_other_examples_each_time() -> None:
     assert not fuzz.derandomize and fuzz.max_examples == 300
 
 
-def test_slow_files_exist_and_have_their_mark(request: pytest.FixtureRequest) -> None:
-    root = request.config.rootpath
-    assert [path for path in SLOW if not (root / path).is_file()] == []
+def test_slow_files_and_tests_exist_and_have_their_mark(request: pytest.FixtureRequest) -> None:
+    assert [listed for listed in SLOW if not exists(request.config.rootpath, *listed.split("::"))] == []
     unmarked = [item.nodeid for item in request.session.items if item.nodeid.startswith(SLOW) and not marked(item)]
     assert unmarked == []
+
+
+def exists(root: Path, file: str, test: str = "") -> bool:
+    return (root / file).is_file() and f"def {test}" in (root / file).read_text()
 
 
 def marked(item: pytest.Item) -> bool:

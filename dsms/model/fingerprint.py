@@ -7,8 +7,8 @@ and it stays the same when the meaning of a class changes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import Field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cache, lru_cache, singledispatch
@@ -47,71 +47,82 @@ def fingerprint(value: object) -> str:
     return hashlib.sha256(_encoded(value)).hexdigest()[:_HEX_DIGITS]
 
 
-@singledispatch
-def _encoded(value: Any) -> bytes:
+def _encoded(value: object) -> bytes:
     """An injective encoding of a value: a tag for its type, then its content."""
+    return _encoder(type(value))(value)  # type: ignore[arg-type] # mypy takes some types for unhashable
+
+
+@lru_cache(_MEMO_SIZE)
+def _encoder(kind: type) -> Callable[[Any], bytes]:
+    """The encoder of a type, since `singledispatch` takes longer to find it than most encoders take."""
+    return _encoding.dispatch(kind)
+
+
+@singledispatch
+def _encoding(value: Any) -> bytes:
     if is_dataclass(value) and not isinstance(value, type):
         return _digest_of_dataclass(value)
     raise TypeError(f"a value of type {type(value).__qualname__} has no fingerprint")
 
 
-@_encoded.register(type(None))
-@_encoded.register(bool)
-@_encoded.register(int)
-@_encoded.register(float)
-@_encoded.register(Decimal)
-@_encoded.register(date)
-@_encoded.register(datetime)
-@_encoded.register(time)
-@_encoded.register(timedelta)
+@_encoding.register(float)
+@_encoding.register(Decimal)
+@_encoding.register(date)
+@_encoding.register(datetime)
+@_encoding.register(time)
+@_encoding.register(timedelta)
 def _scalar(value: object) -> bytes:
     return _tagged(type(value), repr(value).encode())
 
 
-@_encoded.register(str)
+@_encoding.register(type(None))
+@_encoding.register(bool)
+@_encoding.register(int)
+@_encoding.register(str)
 @lru_cache(_MEMO_SIZE, typed=True)
-def _text(value: str) -> bytes:
+def _common(value: bool | int | str | None) -> bytes:
+    """Values of these types are equal only if they are written alike, unlike 0.0 and -0.0."""
     return _scalar(value)
 
 
-@_encoded.register
+@_encoding.register
 def _(value: bytes) -> bytes:
     return _tagged(bytes, value)
 
 
-@_encoded.register
+@_encoding.register
 def _(value: pa.DataType) -> bytes:
     return _tagged(pa.DataType, str(value).encode())
 
 
-@_encoded.register
+@_encoding.register
 def _(value: pa.Field) -> bytes:  # type: ignore[type-arg]
     return _tagged(pa.Field, *map(_encoded, (value.name, value.type, value.nullable)))
 
 
-@_encoded.register
+@_encoding.register
 def _(value: pa.Schema) -> bytes:
     return _tagged(pa.Schema, *map(_encoded, value))
 
 
-@_encoded.register(tuple)
-@_encoded.register(list)
+@_encoding.register(tuple)
+@_encoding.register(list)
 def _sequence(value: Iterable[object]) -> bytes:
     return _tagged(type(value), *map(_encoded, value))
 
 
-@_encoded.register(frozenset)
-@_encoded.register(set)
+@_encoding.register(frozenset)
+@_encoding.register(set)
 def _set(value: Iterable[object]) -> bytes:
     return _tagged(frozenset, *sorted(map(_encoded, value)))
 
 
-@_encoded.register
+@_encoding.register
 def _(value: Mapping) -> bytes:  # type: ignore[type-arg]
     return _tagged(dict, *sorted(_encoded(item) for item in value.items()))
 
 
-@_encoded.register
+@_encoding.register
 def _(value: msgspec.Struct) -> bytes:
     return _named_fields(value, value.__struct_fields__, _stored_names(type(value)))
 
@@ -123,20 +134,25 @@ def _digest_of_dataclass(value: Any) -> bytes:
     """
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
-    listed = [field for field in fields(value) if field.compare and not _is_left_out(field, value)]
-    encoded = _named_fields(value, [field.name for field in listed])
-    return hashlib.sha256(encoded).digest()
+    compared, later = _compared(type(value))  # type: ignore[arg-type] # as above
+    names = (name for name in compared if name not in later or getattr(value, name) != later[name])
+    return hashlib.sha256(_named_fields(value, names)).digest()
 
 
-def _is_left_out(field: Field[Any], value: object) -> bool:
-    """Whether a field was added to its class later and has its default value. Such a field is left out, so older plans
-    keep their names.
+@lru_cache(_MEMO_SIZE)
+def _compared(kind: type) -> tuple[list[str], dict[str, object]]:
+    """The names of the fields that are compared, and the defaults of those that were added to the class later. Such a
+    field is left out where it has its default value, so older plans keep their names.
     """
-    return ADDED_LATER in field.metadata and getattr(value, field.name) == field.default
+    compared = [field for field in fields(kind) if field.compare]
+    return [field.name for field in compared], {
+        field.name: field.default for field in compared if ADDED_LATER in field.metadata
+    }
 
 
-@_encoded.register
-def _(value: Source) -> bytes:
+@_encoding.register(Source)
+@memoized_by_identity(_MEMO_SIZE)
+def _source(value: Source) -> bytes:
     """The source as it was registered, because later changes of its topic do not change what is computed from it.
     Fields in `added_later` are left out while they are None.
     """
@@ -155,14 +171,10 @@ def _stored_names(kind: type[msgspec.Struct]) -> Mapping[str, str]:
 
 def _named_fields(value: object, names: Iterable[str], stored: Mapping[str, str] = MappingProxyType({})) -> bytes:
     version = value.operator_version if hasattr(type(value), "operator_version") else None  # type: ignore[attr-defined]
-    content = [_text(stored.get(name, name)) + _encoded(getattr(value, name)) for name in names]
+    content = [_common(stored.get(name, name)) + _encoded(getattr(value, name)) for name in names]
     return _tagged(type(value), _encoded(version), *content)
 
 
 def _tagged(kind: type, *parts: bytes) -> bytes:
     """The name of the type and the parts, each prefixed by its length; different lists give different bytes."""
-    return b"".join(map(_with_length, (kind.__name__.encode(), *parts)))
-
-
-def _with_length(part: bytes) -> bytes:
-    return len(part).to_bytes(4, "big") + part
+    return b"".join([len(part).to_bytes(4, "big") + part for part in (kind.__name__.encode(), *parts)])

@@ -6,28 +6,13 @@ is a cheap key. For an equal but different object, the result is computed again.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-class _IdentityKey:
-    """A cache key that is equal only to a key of the same object. It keeps the object alive, so no other object can
-    get its `id` while the key is in the cache."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _IdentityKey) and self.value is other.value
 
 
 def memoized_by_identity(size: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -42,14 +27,22 @@ def memoized_by_identity(size: int) -> Callable[[Callable[_P, _R]], Callable[_P,
     """
 
     def memoize(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        @lru_cache(size)
-        def cached(*keys: _IdentityKey) -> Any:
-            call: Callable[..., _R] = function
-            return call(*(key.value for key in keys))
+        compute: Callable[..., _R] = function
+        # the arguments are kept alive, so no other object gets an `id` that is in a key
+        known: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], _R]] = OrderedDict()
 
         @wraps(function)
         def memoized(*arguments: _P.args, **_: _P.kwargs) -> _R:
-            result: _R = cached(*map(_IdentityKey, arguments))
+            key = tuple(map(id, arguments))
+            try:
+                known.move_to_end(key)
+                return known[key][1]
+            except KeyError:  # it is not known, or another thread has just removed it
+                pass
+            result = compute(*arguments)
+            known[key] = arguments, result
+            if len(known) > size:
+                known.popitem(last=False)
             return result
 
         return memoized
