@@ -21,7 +21,7 @@ from connectors.kafka.logs.follow import Arrival, Follower
 from connectors.kafka.logs.heartbeats import HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog, undecoded
 from connectors.kafka.logs.log_appender import LogAppender
-from connectors.kafka.logs.replays import Replayed, ReplayWriter, Target
+from connectors.kafka.logs.replays import Replayed, ReplayTarget, ReplayWriter
 from connectors.kafka.native.library import library
 from connectors.kafka.records.column_writer import transactional_writer
 from connectors.kafka.records.log_reader import LogReader
@@ -174,7 +174,7 @@ def test_replays_and_dead_letters() -> None:
         (message,) = read_whole(kafka, "t", [(0, 0, 1)])
         letter = DeadLetter("t", 0, 0, "wrong", None, b"wrong")
         with ReplayWriter(kafka, "main") as writer:
-            writer.write(Target("t", "id", "letters"), [Replayed(letter, message, b"right")], stamped=True)
+            writer.write(ReplayTarget("t", "id", "letters"), [Replayed(letter, message, b"right")], stamped=True)
         log = DeadLetterLog(kafka, admin, "letters", Alarms())
         assert [mark for marks in log.replayed() for mark in marks] == [ReplayMark("id", 0, 0)]
         end = latest(admin, [("t", 0)])["t", 0]
