@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from dsms.simulation.history import History
 from dsms.simulation.run import Outcome, run
 from dsms.simulation.shrink import shrunk
 from dsms.simulation.story import story
@@ -104,8 +105,11 @@ def _run_many(asked: argparse.Namespace) -> int:
 
 
 def _shrink(given: Drawn, outcome: Outcome) -> None:
-    least = shrunk(given.history, lambda history: bool(run(history).problems), most_runs=60)
-    _say(f"shrunk from {given.history.size} to {least.size} parts:\n{story(run(least))}")
+    def tried(history: History) -> Outcome:
+        return run(history, lambda world: wrong_relations(given, world))
+
+    least = shrunk(given.history, lambda history: bool(tried(history).problems), most_runs=60)
+    _say(f"shrunk from {given.history.size} to {least.size} parts:\n{story(tried(least))}")
 
 
 def _tell(seed: int, *, shrink: bool) -> int:
