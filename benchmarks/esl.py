@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report import Result, write_report
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, Known, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup, DefinitionText, definition_of
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.user_defined import result_type
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta, polars_schema
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def _cases() -> tuple[Case, ...]:
-    known = Known(Catalog())
+    known = AggregateLookup(Catalog())
     average, frequency = known.base("avg", (pa.int64(),)), known.base("approx_frequency", (pa.int64(),))
     assert average is not None and frequency is not None
     return Case("average", average, Average), Case("frequency", frequency, Frequency)
@@ -277,7 +277,7 @@ def _calls(case: Case, size: int = 1_000) -> tuple[float, float]:
 
 def _slide(slide: int, *, panes: bool) -> tuple[float, float]:
     """Rows a second, and the number of rows in the state."""
-    base = Known(Catalog()).base("sum", (pa.int64(),))
+    base = AggregateLookup(Catalog()).base("sum", (pa.int64(),))
     frame = Frame("rows", WINDOW, slide)
     pane = np.gcd(WINDOW, slide) if panes else 1
     operators = [_fold(base, None, frame)]
@@ -293,7 +293,7 @@ def _slide(slide: int, *, panes: bool) -> tuple[float, float]:
 def _group_by(*, written: bool, groups: int = 1_000, count: int = 200_000) -> float:
     """µs a row of a sum by key, in batches of `BATCH` rows. `written` selects the sum written in SQL."""
     schema = pa.schema([("k", pa.int64()), ("x", pa.int64())])
-    definition = Known(Catalog()).base("sum", (pa.int64(),))
+    definition = AggregateLookup(Catalog()).base("sum", (pa.int64(),))
     assert definition is not None
     sql = Aggregate("v", "sum@", ("x",), result_type(definition), True, definition=definition)
     operator = GroupBy(

@@ -14,7 +14,8 @@ from benchmarks.bids import PARTITIONS, WRITER
 from benchmarks.cluster import Cluster, report
 from benchmarks.jobs import Job
 from benchmarks.results import integers
-from benchmarks.throughput import PREFIX, register
+from benchmarks.throughput import register
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.kafka.client.topics import KEPT, ensure_topic
 from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import ExternalError
@@ -88,7 +89,9 @@ def seen_now(consumer: Consumer, width: int) -> NDArray[np.int64]:
     """(Time, latency) pairs in milliseconds of the results that have just arrived, if any."""
     messages = consumer.consume(_CONSUME, _POLL_S)
     now = time.time_ns() // 1_000_000
-    bodies = [value[PREFIX:] for message in messages if message.error() is None and (value := message.value())]
+    bodies = [
+        value[WIRE_HEADER_BYTES:] for message in messages if message.error() is None and (value := message.value())
+    ]
     if not bodies:
         return np.empty((0, 2), np.int64)
     stamps = integers(b"".join(bodies), width)[:, -1] // 1_000

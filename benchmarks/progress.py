@@ -27,7 +27,7 @@ class Moved:
 
 
 class ProgressReader:
-    """Reads committed records of the progress topic, from its present end or (`whole`) from its beginning."""
+    """Reads committed records of the progress topic, from its current end or (`whole`) from its beginning."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, *, whole: bool = False) -> None:
         progress = internal_topic(cluster, "progress")

@@ -54,7 +54,7 @@ def path(chart: Sequence[tuple[float, float]]) -> progress.Path:
     """The operators that have this progress chart for `ROWS` rows."""
     rows, operators = float(ROWS), []
     for milliseconds, selectivity in chart:
-        operators.append(progress.Operator(milliseconds / 1_000 / rows, selectivity))
+        operators.append(progress.PathOperator(milliseconds / 1_000 / rows, selectivity))
         rows *= selectivity
     return tuple(operators)
 

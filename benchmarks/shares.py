@@ -22,8 +22,9 @@ from benchmarks.cluster import Cluster, report, running_cluster
 from benchmarks.progress import ProgressReader
 from benchmarks.report import Result, write_report
 from benchmarks.results import committed, expected, verify
-from benchmarks.throughput import PREFIX, prepare
+from benchmarks.throughput import prepare
 from benchmarks.usage import Usage
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "shares.json"
@@ -117,7 +118,7 @@ def _run(cluster: Cluster, question: Question, executors: int, records: int, num
             seconds = time.monotonic() - started
     finally:
         progress.close()
-    found = committed(cluster.kafka, f"dsms.{name}", question.columns, PREFIX)
+    found = committed(cluster.kafka, f"dsms.{name}", question.columns, WIRE_HEADER_BYTES)
     verify(question.last(found), question.total(expected(records, question.answer)), name)
     cluster.api.execute(f"DROP QUERY {name}")
     report(f"{name} on {executors}: {seconds:.2f} s, {ours.cpu_s:.1f} CPU s, results are right")

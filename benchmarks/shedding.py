@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.report import Result, write_report
-from dsms.shedding.observed_input import Observed
+from dsms.shedding.observed_input import ObservedInput
 from dsms.shedding.rates import Demand, Load, cost_per_record, decide
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
@@ -79,7 +79,7 @@ def simulated(seed: int, *, even: bool = False) -> Outcome:
     """One run. With `even`, all queries have the same rate, the largest that the budget permits, as if records were
     dropped at the source."""
     chance, outcome = np.random.default_rng(seed), Outcome()
-    observed = {query.name: Observed() for query in QUERIES}
+    observed = {query.name: ObservedInput() for query in QUERIES}
     steps = [(at * STEP_S, _arrivals(at * STEP_S)) for at in range(int((BURST_S + CALM_S) / STEP_S))]
     log = _records(chance, steps)
     ends = np.searchsorted(log[FROM].to_numpy(), [int(1_000 * (at + STEP_S)) for at, _ in steps])
@@ -113,7 +113,7 @@ def _records(chance: np.random.Generator, steps: Sequence[tuple[float, float]]) 
 
 
 def _read(
-    records: pl.DataFrame, rates: Mapping[str, float], place: tuple[float, int], observed: dict[str, Observed],
+    records: pl.DataFrame, rates: Mapping[str, float], place: tuple[float, int], observed: dict[str, ObservedInput],
     kept: dict[str, list[pl.DataFrame]],
 ) -> None:  # fmt: skip
     at, start = place
@@ -121,13 +121,13 @@ def _read(
         shed = query.shed.under(settings_of(0, [(start, rates[query.name])]))
         stayed = shed.step(Delta(records), (), Move(0, 0)).delta
         kept[query.name].append(stayed.frame)
-        seen = shed.seen(Delta(records), len(stayed))
-        assert seen is not None
-        observed[query.name] = observed[query.name].after(at, 0, seen)
+        statistics = shed.statistics(Delta(records), len(stayed))
+        assert statistics is not None
+        observed[query.name] = observed[query.name].after(at, 0, statistics)
 
 
 def _decided(
-    observed: Mapping[str, Observed], load: Load, before: Mapping[str, float], *, even: bool
+    observed: Mapping[str, ObservedInput], load: Load, before: Mapping[str, float], *, even: bool
 ) -> dict[str, float]:  # fmt: skip
     demands = [
         Demand(query.name, query.cost, observed[query.name].spread(int(1_000 * WINDOW_S)), query.max_error,

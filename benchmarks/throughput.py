@@ -15,11 +15,11 @@ from benchmarks.net_time import net_s
 from benchmarks.progress import FrontierWatch, Moved
 from benchmarks.results import committed, expected, verify
 from benchmarks.usage import Usage
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.kafka.schema_registry.registry import register_schema
 from operators.core.errors import ExternalError
 
 SLOWEST = 20_000
-PREFIX = 5
 _WAIT_S = 2.0
 
 
@@ -97,7 +97,7 @@ def run_once(cluster: Cluster, job: Job, stream: str, records: int, label: str) 
 
 def results_of(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
     """The committed results, with instants in milliseconds."""
-    results = committed(cluster.kafka, topic, job.columns, PREFIX)
+    results = committed(cluster.kafka, topic, job.columns, WIRE_HEADER_BYTES)
     return results.with_columns(pl.col("dateTime") // 1_000)
 
 

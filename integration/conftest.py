@@ -18,7 +18,7 @@ from dsms.local.installed import local_broker, local_redis
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 from integration.kafka_topics import TopicFactory, create_topic
-from integration.session_services import Services, give, given, started
+from integration.session_services import Services, received_addresses, send_addresses, started
 
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")  # as in tests/conftest.py
 SERVERS = ("java", "redis-server")
@@ -30,34 +30,34 @@ LONG = (
 )  # fmt: skip
 
 
-def dealt(nodeid: str) -> str:
+def group_of(nodeid: str) -> str:
     """The group of a test: its file, or its directory if the tests there share a cluster. One process runs a group."""
     file = nodeid.split("::", 1)[0]
     folder = file.rpartition("/")[0]
     return folder if folder.endswith("/shared") else file
 
 
-class Deal(LoadFileScheduling):
+class GroupScheduling(LoadFileScheduling):
     """Distributes groups of tests over the processes."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return dealt(nodeid)
+        return group_of(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Distributes by `Deal` whenever there is more than one process."""
-    return Deal(config, log)
+    """Distributes by `GroupScheduling` whenever there is more than one process."""
+    return GroupScheduling(config, log)
 
 
 def pytest_configure_node(node: WorkerController) -> None:
     """Passes the addresses of the services to each process."""
-    give(node.workerinput, node.config)
+    send_addresses(node.workerinput, node.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Moves the longest groups to the front, in the order of `LONG`: groups are distributed in the order of their first
     tests."""
-    items.sort(key=lambda item: LONG.index(dealt(item.nodeid)) if dealt(item.nodeid) in LONG else len(LONG))
+    items.sort(key=lambda item: LONG.index(group_of(item.nodeid)) if group_of(item.nodeid) in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,7 +74,7 @@ def services(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_leftovers: None
 ) -> Iterator[Services]:
     """The broker and the Redis that all tests share, except those that kill them."""
-    shared = given(request.config)
+    shared = received_addresses(request.config)
     with nullcontext(shared) if shared else started(tmp_path_factory.mktemp("services")) as running:
         yield running
 

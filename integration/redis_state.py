@@ -21,7 +21,7 @@ def redis_under_test(url: str, cluster: str, directory: Path) -> StateUnderTest:
             if (life_ms := client.pttl(name)) > 0:
                 client.pexpire(name, life_ms - round(seconds * 1000))  # deletes the key if that is negative
 
-    def spoil(fragment: str, run: str) -> None:
+    def damage_run(fragment: str, run: str) -> None:
         """Flips a bit in the first piece of a run."""
         place = key(cluster, fragment, "run", run)
         blob = bytearray(client.hget(place, "0"))
@@ -31,7 +31,7 @@ def redis_under_test(url: str, cluster: str, directory: Path) -> StateUnderTest:
     return StateUnderTest(
         StateAddress(url, cluster).open,
         pass_time,
-        spoil,
+        damage_run,
         lambda most: RedisAnswers(client, cluster, most),
         directory,
     )

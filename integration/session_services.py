@@ -38,12 +38,12 @@ def started_once(config: pytest.Config) -> Services:
     return config.stash[_STARTED]
 
 
-def give(worker_input: dict[str, object], config: pytest.Config) -> None:
+def send_addresses(worker_input: dict[str, object], config: pytest.Config) -> None:
     """Passes the addresses to a process that will run tests."""
     worker_input[_GIVEN] = started_once(config)
 
 
-def given(config: pytest.Config) -> Services | None:
+def received_addresses(config: pytest.Config) -> Services | None:
     """The addresses that this process received; None if it runs all tests by itself."""
     addresses = getattr(config, "workerinput", {}).get(_GIVEN)
     return addresses and tuple(addresses)

@@ -17,7 +17,7 @@ from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
-from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.state.stores import StateAddress
 from operators.core.errors import ExternalError, Fenced
@@ -57,7 +57,7 @@ def dead_upto(settings: KafkaSettings, unique: str) -> Callable[[], bytes]:
 
 
 def commit(owner: Committer, epoch: int) -> None:
-    done = Epoch(Manifest(epoch=epoch, targets=1), {}, (), (), {("s", 0): DeadMark(epoch, 1)})
+    done = Epoch(Manifest(epoch=epoch, targets=1), {}, (), (), {("s", 0): WrittenDeadLetters(epoch, 1)})
     owner.commit(done, {}, Published({}, {}))
 
 
@@ -107,7 +107,7 @@ def test_a_recovery_shows_why_the_state_could_not_be_used(owner: Owner, dead_upt
     assert (restored.manifest, restored.lost, restored.restored) == (copy, "it was stored for 1 targets, not 3", True)
 
 
-def test_who_was_fenced_by_an_older_one_is_not_replaced(
+def test_owner_fenced_by_an_older_one_is_not_replaced(
     owner: Owner, redis_url: str, unique: str, dead_upto: Callable[[], bytes]
 ) -> None:
     """Redis has lost the newer lease, so that the older one could claim the fragment. The newer one claims it again."""

@@ -166,7 +166,7 @@ def test_limits_and_the_policy_are_changed(cluster: Cluster, page: Page) -> None
     expect(executor.get_by_role("alert")).to_contain_text("target_batch_seconds")
 
 
-def test_under_which_settings_results_were_made(kafka: str, cluster: Cluster, page: Page) -> None:
+def test_the_settings_of_results_are_shown(kafka: str, cluster: Cluster, page: Page) -> None:
     """The console says that an exact query is exact, and lists the settings of a query that adapts its window."""
     page.goto(f"{cluster.url}/console/#/queries/takings")
     page.get_by_text("Quality over time").click()
@@ -220,7 +220,7 @@ def test_a_terminal_shows_the_same(cluster: Cluster) -> None:
     assert drawn.index("executor-1") < drawn.index("regulars") < drawn.index("takings")
 
 
-def test_the_page_is_used_by_keyboard_and_is_dark_where_that_is_wished(cluster: Cluster, browser: Browser) -> None:
+def test_the_page_is_used_by_keyboard_and_has_a_dark_theme(cluster: Cluster, browser: Browser) -> None:
     page = browser.new_page(color_scheme="dark")
     page.goto(f"{cluster.url}/console/")
     expect(page.get_by_role("link", name="takings")).to_be_visible()
@@ -234,7 +234,7 @@ def test_the_page_is_used_by_keyboard_and_is_dark_where_that_is_wished(cluster: 
     page.close()
 
 
-def test_with_tokens_one_signs_in(kafka: str, redis_url: str, tmp_path: Path, browser: Browser) -> None:
+def test_with_tokens_a_user_signs_in(kafka: str, redis_url: str, tmp_path: Path, browser: Browser) -> None:
     token, known = new_token("ann", "reader")
     (tmp_path / "tokens.toml").write_text(entry(known))
     with running(kafka, redis_url, tmp_path, environment={"DSMS_TOKENS": str(tmp_path / "tokens.toml")}) as secured:
@@ -257,7 +257,7 @@ def test_with_tokens_one_signs_in(kafka: str, redis_url: str, tmp_path: Path, br
         page.close()
 
 
-def test_one_signs_in_at_an_identity_provider(kafka: str, redis_url: str, tmp_path: Path, page: Page) -> None:
+def test_a_user_signs_in_at_an_identity_provider(kafka: str, redis_url: str, tmp_path: Path, page: Page) -> None:
     provider = IdentityProvider()
     oidc = provider.settings(tmp_path / "oidc.toml")
     try:

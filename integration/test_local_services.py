@@ -252,7 +252,7 @@ def test_full_disk_stops_the_services_until_space_is_free(tmp_path: Path, unique
             disk.free()
             assert wait_until(lambda: httpx_status(f"{state.coordinator}/readyz") == 200, 120)
             assert consume(state.kafka, unique, 1) == [b"kept"]
-            assert wait_until(lambda: (now := status(data_dir)) is not None and now.waits is None, 30)
+            assert wait_until(lambda: (now := status(data_dir)) is not None and now.paused_reason is None, 30)
         finally:
             down(data_dir, report=lambda _: None)
 

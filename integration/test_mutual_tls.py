@@ -128,7 +128,7 @@ def test_all_work_together_with_certificates(secured: Secured) -> None:
     assert seen.returncode == 0 and sorted(seen.stdout.split()) == ["+<a,4>1", "+<b,5>2", "+<c,6>3"], seen
 
 
-def test_the_library_shows_its_certificate(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_presents_its_certificate(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable), Client(secured.cluster.url, attempts=1) as client:
         client.sources()
     for name in ("DSMS_TLS_CA", "DSMS_TLS_CLIENT_CERT", "DSMS_TLS_CLIENT_KEY"):
@@ -137,7 +137,7 @@ def test_the_library_shows_its_certificate(secured: Secured, monkeypatch: pytest
         assert client.status()["cluster"] == secured.cluster.name
 
 
-def test_without_the_right_certificate_nothing_is_answered(secured: Secured) -> None:
+def test_calls_without_the_right_certificate_are_refused(secured: Secured) -> None:
     for shown in (None, secured.stranger):
         context = ssl.create_default_context(cafile=str(secured.authority.certificate))
         if shown:

@@ -32,7 +32,7 @@ DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegisteredQueries:
     """A cluster with all queries registered, the reasons why some were refused, and the deadline of all answers."""
 
     cluster: Cluster
@@ -46,7 +46,7 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def registered(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegisteredQueries]:
     with running(kafka, redis_url, tmp_path_factory.mktemp("nexmark")) as cluster:
         load_tagged(KafkaSettings(kafka), cluster.url, EVENTS, PREFIX)
         for stream in STREAMS.values():
@@ -54,7 +54,7 @@ def asked(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
         cluster.sql(SECONDS)
         refused = {name: refusal for name in QUESTIONS if (refusal := ask(cluster, name)) is not None}
         cluster.start_executor()
-        yield Asked(cluster, refused, Reference(EVENTS), time.monotonic() + DEADLINE_S)
+        yield RegisteredQueries(cluster, refused, Reference(EVENTS), time.monotonic() + DEADLINE_S)
 
 
 def ask(cluster: Cluster, name: str) -> Refused | None:
@@ -68,11 +68,11 @@ def ask(cluster: Cluster, name: str) -> Refused | None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_the_final_relation(asked: Asked, name: str) -> None:
-    assert name not in asked.refused, asked.refused.get(name)
-    topic = asked.cluster.topic(name)
-    asked.cluster.await_frontier(topic, final_ms(EVENTS), asked.left_s())
-    wanted = asked.reference.answer(QUESTIONS[name])
-    values = final_values(KafkaSettings(asked.cluster.kafka), topic)
-    writer = schema_lookup(asked.cluster.url)(int.from_bytes(values[0][1:PREFIX_BYTES], "big"))
+def test_the_final_relation(registered: RegisteredQueries, name: str) -> None:
+    assert name not in registered.refused, registered.refused.get(name)
+    topic = registered.cluster.topic(name)
+    registered.cluster.await_frontier(topic, final_ms(EVENTS), registered.left_s())
+    wanted = registered.reference.answer(QUESTIONS[name])
+    values = final_values(KafkaSettings(registered.cluster.kafka), topic)
+    writer = schema_lookup(registered.cluster.url)(int.from_bytes(values[0][1:PREFIX_BYTES], "big"))
     verify(decoded(values, writer, PREFIX_BYTES, wanted), wanted, name)

@@ -82,7 +82,7 @@ def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
     cluster.sql(f"CREATE QUERY {q}late WITH (start = {start}) AS {COUNTS.format(p=q)}")
     await_all(cluster, q)
     cluster.await_frontier([f"dsms.{q}{name}" for name in ("life", "first", "base", "over", "late", "early")], END)
-    assert_same(of_others(outcome(cluster.kafka, p)), of_others(outcome(cluster.kafka, q)))
+    assert_same(outcome_of_others(outcome(cluster.kafka, p)), outcome_of_others(outcome(cluster.kafka, q)))
     logs = {name: changes(cluster.kafka, f"dsms.{name}") for name in (f"{p}late", f"{q}late", f"{q}early")}
     assert logs[f"{p}late"] == logs[f"{q}late"] != logs[f"{q}early"]
     life = changes(cluster.kafka, f"dsms.{p}life")
@@ -94,7 +94,7 @@ def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
         )
 
 
-def of_others(outcome: Outcome) -> Outcome:
+def outcome_of_others(outcome: Outcome) -> Outcome:
     """The outcome of the queries of the workload, which no statement of the test changes.
 
     Avro records begin with the id of their schema. Schemas are named after queries; therefore the ids differ between

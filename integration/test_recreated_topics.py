@@ -24,7 +24,7 @@ from dsms.local.waiting import wait_until
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.commit import Committer
-from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
+from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
@@ -72,7 +72,7 @@ class World:
         ensure_topic(self.admin, self.topic, 1)
 
     def output(self, *, known: bool) -> Output:
-        """The output of the query, with the present id of its topic if `known`."""
+        """The output of the query, with the current id of its topic if `known`."""
         plan = plan_fragment(apply_all(SQL)[0], 1)
         (output,) = compile_lane("lane", plan.queries.values()).outputs
         assert output.sink is not None
@@ -93,7 +93,7 @@ class World:
 
 def epoch(output: Output, number: int, rows: pl.DataFrame) -> Epoch:
     written = UnpublishedChanges(encode_changes(output, rows), {None: output})
-    return Epoch(Manifest(epoch=number, targets=1), {output.id: Result(output, 10 * number)}, (written,), (), {})
+    return Epoch(Manifest(epoch=number, targets=1), {output.id: QueryResult(output, 10 * number)}, (written,), (), {})
 
 
 @pytest.fixture(params=["columns", "messages"])

@@ -49,7 +49,7 @@ def answers(client: Callable[[], redis.Redis]) -> bool:
         return False
 
 
-def all_of_it_works(url: str, directory: Path) -> None:
+def check_laws(url: str, directory: Path) -> None:
     """Checks all laws, and leaves a catalog copy in the cluster "last"."""
     for number, law in enumerate(LAWS):
         law(redis_under_test(url, f"c{number}", directory / f"c{number}"))
@@ -72,7 +72,7 @@ def test_tls_and_a_password(tmp_path: Path) -> None:
     url = f"rediss://:s%40cret@127.0.0.1:{port}/0?ssl_ca_certs={made.certificate}"
     with server(tmp_path, *tls, "requirepass s@cret"):
         assert wait_until(lambda: answers(lambda: connect(url)), 10)
-        all_of_it_works(url, tmp_path)
+        check_laws(url, tmp_path)
         for wrong in (url.replace("s%40cret", "guess"), f"rediss://:s%40cret@127.0.0.1:{port}/0"):
             with pytest.raises(ExternalError, match=r"password|certificate"):
                 cluster_at(wrong).ping()
@@ -96,11 +96,11 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
         )
         url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
         assert wait_until(lambda: len(redis.RedisCluster("127.0.0.1", ports[0]).get_nodes()) == len(ports), 20)
-        all_of_it_works(url, tmp_path)
+        check_laws(url, tmp_path)
         assert sum(client.dbsize() for client in clients) > 0
 
 
-def test_sentinels_tell_who_is_the_master(tmp_path: Path) -> None:
+def test_the_sentinels_name_the_master(tmp_path: Path) -> None:
     first, second, watch = (free_port() for _ in range(3))
     settings = (f"sentinel monitor mymaster 127.0.0.1 {first} 1", "sentinel down-after-milliseconds mymaster 500")
     url = f"redis+sentinel://127.0.0.1:{watch}/mymaster/0"
@@ -110,7 +110,7 @@ def test_sentinels_tell_who_is_the_master(tmp_path: Path) -> None:
         stack.enter_context(server(tmp_path, f"port {second}", f"replicaof 127.0.0.1 {first}"))
         stack.enter_context(server(tmp_path, f"port {watch}", *settings, sentinel=True))
         assert wait_until(lambda: answers(lambda: connect(url)), 20)
-        all_of_it_works(url, tmp_path)
+        check_laws(url, tmp_path)
         sentinel, state = redis.Redis(port=watch), cluster_at(url)
         assert wait_until(lambda: int(sentinel.sentinel_master("mymaster")["num-slaves"]) == 1, 30)
         assert wait_until(lambda: redis.Redis(port=second).dbsize() == redis.Redis(port=first).dbsize(), 10)

@@ -70,7 +70,7 @@ def test_a_damaged_store_gives_no_wrong_value(
     opened = store(redis_url, cluster, tmp_path)
     assert all(opened.read(name).equals(frame) for name, frame in frames.items())
     assert {Path(place).stem.replace("_", "/") for place in opened.damage()} == changed
-    assert opened.damage() == {} and opened.present(NAMES)
+    assert opened.damage() == {} and opened.all_exist(NAMES)
     assert all(store(redis_url, cluster, tmp_path).check(name) for name in NAMES)
 
 
@@ -91,7 +91,7 @@ def test_damage_without_a_copy_is_an_error_and_recovery_finds_what_is_lost(
 
 
 @pytest.mark.parametrize(("limit", "lost"), [(None, False), (0, True)])
-def test_the_scrub_replaces_a_damaged_file_or_says_that_state_is_lost(
+def test_scrubbing_replaces_a_damaged_file_or_reports_that_state_is_lost(
     redis_url: str, cluster: str, tmp_path: Path, limit: int | None, lost: bool
 ) -> None:
     runs, alarms = store(redis_url, cluster, tmp_path, limit), Alarms()

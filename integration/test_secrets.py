@@ -136,7 +136,7 @@ def test_planted_secrets_are_found(given: Given, unique: str, tmp_path: Path) ->
 def test_marked_secrets_are_found_nowhere(given: Given) -> None:
     cluster, secrets = given.cluster, given.secrets
     executor = cluster.start_executor(checkpoints=f"s3://{BUCKET}/copies", environment=given.environment)
-    answers = [*used_rightly(given), *used_wrongly(given), *told_by_commands(given)]
+    answers = [*successful_uses(given), *failing_uses(given), *output_of_commands(given)]
     given.redis.config_set("requirepass", "another")
     given.redis.client_kill_filter(_type="normal", skipme=True)
     assert wait_until(lambda: "redis" in log_of(executor).lower(), 60), log_of(executor)
@@ -155,7 +155,7 @@ def test_marked_secrets_are_found_nowhere(given: Given) -> None:
     assert found == []
 
 
-def used_rightly(given: Given) -> list[str]:
+def successful_uses(given: Given) -> list[str]:
     """Uses all secrets successfully: Avro records of a registry with a password become results, a table is loaded, a
     checkpoint is written. Returns the answers."""
     cluster, root = given.cluster, given.secrets.root
@@ -176,10 +176,10 @@ def used_rightly(given: Given) -> list[str]:
     assert wait_until(lambda: len(changes(given.broker.address, name)) == 5, 120), cluster.logs()
     assert "[1],[2]" in text_of(cluster, "POST", "statements", root=root, sql="SELECT a FROM loaded ORDER BY a")
     assert wait_until(lambda: '"id":"' in text_of(cluster, "GET", "status", root=root), 60), cluster.logs()
-    return answers + all_that_is_shown(cluster, root)
+    return answers + shown_answers(cluster, root)
 
 
-def all_that_is_shown(cluster: Cluster, root: str) -> list[str]:
+def shown_answers(cluster: Cluster, root: str) -> list[str]:
     """The answers to all statements and calls that show something."""
     kinds = ("SOURCES", "STREAMS", "QUERIES", "VIEWS", "TABLES", "EXECUTORS", "OPERATORS", "QUEUES", "ALARMS", "AUDIT")
     texts = [f"SHOW {kind}" for kind in kinds]
@@ -189,7 +189,7 @@ def all_that_is_shown(cluster: Cluster, root: str) -> list[str]:
     return shown + [text_of(cluster, "GET", path, root=root) for path in paths]
 
 
-def used_wrongly(given: Given) -> list[str]:
+def failing_uses(given: Given) -> list[str]:
     """Calls that involve a secret and are refused or fail. Returns the answers."""
     cluster, secrets = given.cluster, given.secrets
     gone, other = f"127.0.0.1:{free_port()}", secrets.refused
@@ -217,7 +217,7 @@ def used_wrongly(given: Given) -> list[str]:
     wrong = cluster.answered("GET", "status", secrets.root + "x")
     assert wrong.status_code == 401
     shown = wait_for_all_waiting(cluster, secrets.root)
-    return [*answers, wrong.text, shown, *all_that_is_shown(cluster, secrets.root)]
+    return [*answers, wrong.text, shown, *shown_answers(cluster, secrets.root)]
 
 
 def wait_for_all_waiting(cluster: Cluster, root: str) -> str:
@@ -234,7 +234,7 @@ def wait_for_all_waiting(cluster: Cluster, root: str) -> str:
     return shown
 
 
-def told_by_commands(given: Given) -> list[str]:
+def output_of_commands(given: Given) -> list[str]:
     """The output of commands: about the cluster, and when they refuse a password in their command line."""
     cluster, secrets = given.cluster, given.secrets
     environment = {**os.environ, **given.environment}

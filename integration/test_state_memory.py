@@ -17,7 +17,8 @@ from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 MB, KEYS, END = 1_000_000, 12_000, 1_000
-#: The memory of a Redis that has room for signs of life and the catalog, but not for the state of the query.
+#: The memory of a Redis that has room for the statuses of executors and the catalog, but not for the state of the
+#: query.
 SMALL = "6mb"
 
 

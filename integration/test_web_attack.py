@@ -64,7 +64,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def elsewhere() -> Iterator[str]:
+def other_site() -> Iterator[str]:
     """A web site on another port, which browsers treat as another origin of the same site."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=server.serve_forever)
@@ -94,7 +94,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.mark.parametrize("without_token", [False, True])
 def test_page_of_another_site_has_no_effect(tmp_path: Path, browser: Browser, without_token: bool) -> None:
-    with started(tmp_path, without_token=without_token, python=True) as state, elsewhere() as site:
+    with started(tmp_path, without_token=without_token, python=True) as state, other_site() as site:
         assert state.coordinator is not None
         url = state.coordinator
         headers = {} if without_token else {"Authorization": f"Bearer {(tmp_path / TOKEN_FILE).read_text().strip()}"}
@@ -108,12 +108,12 @@ def test_page_of_another_site_has_no_effect(tmp_path: Path, browser: Browser, wi
             assert set(outcomes.values()) <= {"refused", "opaque"} and outcomes["read"] == outcomes["json"] == "refused"
             page.close()
             assert ours.get("/v1/plan").json() == before
-            assert ends(state.kafka, "s") == 0 and rows_of_table(state.kafka) == {}
-            assert rebound(url).status_code == 421
+            assert end_offset(state.kafka, "s") == 0 and rows_of_table(state.kafka) == {}
+            assert answer_after_rebinding(url).status_code == 421
         assert httpx.get(f"{url}/v1/queries", trust_env=False).status_code == (200 if without_token else 401)
 
 
-def ends(kafka: str, topic: str) -> int:
+def end_offset(kafka: str, topic: str) -> int:
     """The end offset of the only partition of a topic."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "none"})
     try:
@@ -127,6 +127,6 @@ def rows_of_table(kafka: str) -> dict[bytes, bytes]:
     return {key: value for key, value in last_values(kafka, "dsms.t").items() if value and b'"a"' in value}
 
 
-def rebound(url: str) -> httpx.Response:
+def answer_after_rebinding(url: str) -> httpx.Response:
     """The answer to a page whose host name now resolves to this machine (DNS rebinding)."""
     return httpx.get(f"{url}/v1/queries", headers={"Host": "evil.example"}, trust_env=False)

@@ -124,7 +124,7 @@ def await_all(cluster: Cluster, prefix: str, instant: int = END) -> None:
 
 
 def outcome(kafka: str, prefix: str) -> Outcome:
-    """The present outcome in Kafka. Prefixes are removed, so that runs can be compared."""
+    """The current outcome in Kafka. Prefixes are removed, so that runs can be compared."""
     dead = [
         Letter(letter.value, tuple((name, value.replace(prefix, "")) for name, value in letter.headers))
         for letter in letters(kafka, f"{prefix}{SOURCE}")

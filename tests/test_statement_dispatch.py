@@ -84,7 +84,7 @@ def test_no_function_lists_kinds_of_statements(path: Path) -> None:
         ("match s:\n        case st.Insert(): return 1\n        case st.Update(): return 2", ["f:1"]),
         ("return isinstance(s, st.Insert | st.Update)", []),
         ("assert isinstance(s, st.Insert); return isinstance(s, st.Update)", []),
-        ("return isinstance(s, st.Name) or isinstance(s, st.Place)", []),
+        ("return isinstance(s, st.Name) or isinstance(s, st.TextLocation)", []),
     ],
 )
 def test_a_list_of_kinds_would_be_seen(body: str, found: list[str]) -> None:

@@ -86,12 +86,12 @@ def _steady(moments: Sequence[Vertex]) -> Vertex:
 
 
 def _vertices(made: LocalSession, span: int) -> Iterator[Vertex]:
-    statistics, measures = statistics_of(made.reports()), made.runtime.measures
+    statistics, metrics = statistics_of(made.reports()), made.runtime.metrics
     for lane_id, lane in made.runtime.revision.lanes.items():
         if "Q" not in [output.name for output in lane.outputs]:
             continue
         for at, (vertex, expected) in enumerate(zip(lane.flow.vertices, estimated(lane.flow, statistics), strict=True)):
-            done = measures.of(lane_id, lane.flow.keys[at])
+            done = metrics.of(lane_id, lane.flow.keys[at])
             if expected is not None and vertex.operator is not None:
                 rows, state = (expected.flow.rows, done.rows_out / span), (expected.state_rows, done.state_rows)
                 yield Vertex(vertex.kind, rows, state)

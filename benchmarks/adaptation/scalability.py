@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.adaptation.experiments import Figure
 from dsms.introspection.statistics import statistics_of
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.cost.estimate import Statistics, estimated
 from dsms.planner.physical.cost.flow import VertexMeasurements
 from dsms.runtime.lanes.manifest import SourcePartition
@@ -75,7 +75,7 @@ class Simulation:
         self.rng = np.random.default_rng(self.seed)
         self.rates = self.rng.uniform(2, 60, STREAMS)
         self.keys = self.rng.integers(50, 200, STREAMS)
-        self.session.runtime.clock, self.session.runtime.measures = lambda: 60.0 * self.minute, Measures(0.0)
+        self.session.runtime.clock, self.session.runtime.metrics = lambda: 60.0 * self.minute, FragmentMetrics(0.0)
         self.session.runtime.settings = self.settings
         self.session.all_at_once(
             [
@@ -98,13 +98,13 @@ class Simulation:
         self._decide()
         self.session.advance(self.minute * _MINUTE)
         ran = time.perf_counter()
-        self.sizes = self.sizes.after(runtime.revision, runtime.measures, 60.0 * self.minute, {})
+        self.sizes = self.sizes.after(runtime.revision, runtime.metrics, 60.0 * self.minute, {})
         parts = list(self.sizes.fractions.values())
         self.trace.append(
             {
                 "minute": self.minute,
                 "queries": self.queries,
-                "bytes": sum(measured.state_bytes for measured in runtime.measures.by_vertex.values()),
+                "bytes": sum(measured.state_bytes for measured in runtime.metrics.by_vertex.values()),
                 "fraction": fmean(parts) if parts else 1.0,
                 "seconds": ran - begun,
                 "decision seconds": time.perf_counter() - ran,
@@ -131,7 +131,7 @@ class Simulation:
             ):
                 keeps = vertex.kind in ("Join", "GroupBy")
                 levels[at] = keeps + max((levels[feed.vertex] for feed in vertex.inputs), default=0)
-                rows = runtime.measures.of(lane_id, lane.flow.keys[at]).state_rows
+                rows = runtime.metrics.of(lane_id, lane.flow.keys[at]).state_rows
                 if keeps and expected is not None and rows > 100:
                     found[levels[at]].append(expected.state_rows / rows - 1)
         return found

@@ -15,8 +15,8 @@ import pyarrow as pa
 from benchmarks.promising.streams import BETWEEN, COLUMNS, delta_of
 from dsms.model.statements import Direction, Preference
 from dsms.tables.one_time import answer
-from dsms.tables.promising.guide import Guide
-from dsms.tables.promising.visits import Order, Promising
+from dsms.tables.promising.chosen_summaries import ChosenSummary
+from dsms.tables.promising.visits import PromisingSelect, VisitOrder
 from dsms.tables.question import Question, QuestionWithRows
 from operators.core.delta import union_all
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
@@ -132,16 +132,16 @@ def curve(
     return Curve([seconds for seconds, _ in found], [rows for _, rows in found])
 
 
-def _order(streams: Mapping[str, Summarised], sql: str, way: Way) -> Order:
+def _order(streams: Mapping[str, Summarised], sql: str, way: Way) -> VisitOrder:
     functions = {name: stream.function for name, stream in streams.items()}
-    guides = {
-        name: Guide(name, function, COLUMNS, searched_values=way.wanted)
+    summaries = {
+        name: ChosenSummary(name, function, COLUMNS, searched_values=way.wanted)
         for name, function in functions.items()
         if function
     }
     preference = Preference(way.direction, (), way.fade)
     question = Question(sql, {name: name for name in streams})
-    return Order(Promising(question, preference, guides), lambda name: streams[name].cells, None)
+    return VisitOrder(PromisingSelect(question, preference, summaries), lambda name: streams[name].cells, None)
 
 
 def _newest(chunks: list[bytes], fraction: float) -> pa.Table:

@@ -61,8 +61,8 @@ def simulate(policy: Policy, setup: Setup, inputs: Sequence[Input]) -> Outcome:
     """Serves all inputs. The amount that a grant serves stays in its queue until the grant ends.
 
     >>> from dsms.scheduling.policies import Fifo
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> path = (Operator(1, 0.5), Operator(2, 1))
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> path = (PathOperator(1, 0.5), PathOperator(2, 1))
     >>> simulate(Fifo(), Setup((path,), 1), [Input(0, 1), Input(1, 1)]).memory
     ((0, 1), (1, 1.5), (2.0, 1), (3.0, 0.5), (4.0, 0))
     """

@@ -16,7 +16,7 @@ Words = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
 #: The bytes before the body of a record in Confluent's wire format: a zero and the id of the writer schema.
-PREFIX = 5
+WIRE_HEADER_BYTES = 5
 WORD = 8
 _HIGH = np.uint64(0x8080808080808080)
 _ONE = np.uint64(1)
@@ -34,10 +34,10 @@ _VIEW = np.dtype([("low", "<u8"), ("high", "<u8")])
 _HALF = np.uint64(32)
 
 
-class Buffer:
+class RecordBuffer:
     """Record values in one buffer, from which 8-byte words can be read at any byte.
 
-    >>> buffer = Buffer([b"ab", b"c"])
+    >>> buffer = RecordBuffer([b"ab", b"c"])
     >>> buffer.starts, buffer.ends
     (array([0, 2]), array([2, 3]))
     """
@@ -45,7 +45,7 @@ class Buffer:
     def __init__(self, values: Sequence[bytes]) -> None:
         column = BinaryColumn.of(values)
         self.starts, self.ends, self.size = column.starts, column.ends, column.end
-        self.raw = self.octets = column.raw
+        self.raw = column.raw
         #: The greatest position of a cursor; two words can be read there.
         self.limit = len(self.raw) - 2 * WORD
         self.words: Words = np.ndarray((len(self.raw) - WORD + 1,), "<u8", self.raw, strides=(1,))
@@ -56,7 +56,7 @@ class Cursors:
     all.
     """
 
-    def __init__(self, buffer: Buffer, at: Ints, ends: Ints) -> None:
+    def __init__(self, buffer: RecordBuffer, at: Ints, ends: Ints) -> None:
         self.buffer = buffer
         self.at = at
         self.ends = ends
@@ -74,7 +74,7 @@ class Cursors:
 
     def byte(self) -> NDArray[np.uint8]:
         """The byte at each cursor."""
-        return self.buffer.octets[self.at]
+        return self.buffer.raw[self.at]
 
     def word(self) -> Words:
         """The eight bytes at each cursor."""
@@ -156,7 +156,7 @@ def views(words: Words, start: Ints, size: Ints) -> NDArray[np.void]:
     """Arrow's 16-byte views of byte ranges. A view contains the size of its range, and either all bytes, if these
     are at most 12, or the first four bytes and the offset.
 
-    >>> views(Buffer([b"abc"]).words, np.array([0]), np.array([3]))
+    >>> views(RecordBuffer([b"abc"]).words, np.array([0]), np.array([3]))
     array([(27974191445704707, 0)], dtype=[('low', '<u8'), ('high', '<u8')])
     """
     cells = np.empty(len(start), _VIEW)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer, validity
-from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Mask, views
+from connectors.formats.avro_buffer import WORD, Cursors, Mask, RecordBuffer, views
 from connectors.formats.avro_text import binary_array, string_array
 from connectors.formats.avro_types import AvroType
 from connectors.formats.binary_column import Ints
@@ -147,7 +147,7 @@ _LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], FieldValues]] = {
 class ColumnMaker:
     """Builds Arrow arrays from the fields read from a buffer; marks as `unproven` the rows to be read one by one."""
 
-    def __init__(self, buffer: Buffer, unproven: Mask) -> None:
+    def __init__(self, buffer: RecordBuffer, unproven: Mask) -> None:
         self._buffer = buffer
         self._unproven = unproven
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException
 from numpy.typing import NDArray
 
-from connectors.formats.avro_buffer import PREFIX, Buffer, Cursors
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES, Cursors, RecordBuffer
 from connectors.formats.avro_columns import Column, ColumnMaker, convertible, read, vectorised
 from connectors.formats.avro_records import RecordReader, Undecodable, record_reader
 from connectors.formats.avro_resolve import resolve
@@ -68,7 +68,7 @@ class AvroDecoder:
 
     def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded names of the fields in a record's writer schema."""
-        plan = self._plan(int.from_bytes(value[1:PREFIX], "big"))
+        plan = self._plan(int.from_bytes(value[1:WIRE_HEADER_BYTES], "big"))
         return frozenset() if isinstance(plan, str) else frozenset(f.name.casefold() for f in plan.writer.fields)
 
     def _sized(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
@@ -79,7 +79,7 @@ class AvroDecoder:
         return joined([(part.start, self._sized(values[part], sizes[part])) for part in parts])
 
     def _decode(self, values: Sequence[bytes]) -> Decoded:
-        buffer = Buffer(values)
+        buffer = RecordBuffer(values)
         ids, refused = _schema_ids(buffer, values)
         parts = [self._of_schema(id_, np.flatnonzero(ids == id_), values, buffer, refused) for id_ in _distinct(ids)]
         frame, kept = in_order(parts, self._empty)
@@ -87,7 +87,7 @@ class AvroDecoder:
         return Decoded(frame, kept if refused else None, tuple(refused))
 
     def _of_schema(
-        self, schema_id: int, rows: Ints, values: Sequence[bytes], buffer: Buffer, refused: list[Refusal]
+        self, schema_id: int, rows: Ints, values: Sequence[bytes], buffer: RecordBuffer, refused: list[Refusal]
     ) -> tuple[pl.DataFrame, Ints]:
         plan = self._plan(schema_id)
         if isinstance(plan, str):
@@ -107,7 +107,7 @@ class AvroDecoder:
         read_rows, kept = [], []
         for row in rows.tolist():
             try:
-                read_rows.append(reader(values[row][PREFIX:]))
+                read_rows.append(reader(values[row][WIRE_HEADER_BYTES:]))
                 kept.append(row)
             except (ValueMismatch, Undecodable) as error:
                 refused.append(Refusal(row, str(error)))
@@ -147,18 +147,18 @@ class AvroDecoder:
             return f"the writer schema {schema_id} is not an Avro schema: {error}"
 
 
-def _schema_ids(buffer: Buffer, values: Sequence[bytes]) -> tuple[Ints, list[Refusal]]:
+def _schema_ids(buffer: RecordBuffer, values: Sequence[bytes]) -> tuple[Ints, list[Refusal]]:
     """The schema id of each value; a value without an id gets -1 and a refusal."""
     head = buffer.words[buffer.starts]
     ids = ((head >> np.uint64(8)) & np.uint64(0xFFFFFFFF)).astype(np.uint32).byteswap().astype(np.int64)
-    wrong = (head & np.uint64(0xFF) != 0) | (buffer.ends - buffer.starts < PREFIX)
+    wrong = (head & np.uint64(0xFF) != 0) | (buffer.ends - buffer.starts < WIRE_HEADER_BYTES)
     ids[wrong] = -1
     return ids, [Refusal(row, _no_prefix(values[row])) for row in np.flatnonzero(wrong).tolist()]
 
 
 def _no_prefix(value: bytes) -> str:
-    if len(value) < PREFIX:
-        return f"not in the Avro wire format: {len(value)} bytes, but the prefix alone has {PREFIX}"
+    if len(value) < WIRE_HEADER_BYTES:
+        return f"not in the Avro wire format: {len(value)} bytes, but the prefix alone has {WIRE_HEADER_BYTES}"
     return f"not in the Avro wire format: starts with byte {value[0]}, not 0"
 
 
@@ -168,9 +168,9 @@ def _distinct(ids: Ints) -> list[int]:
     return [id_ for id_ in np.unique(ids).tolist() if id_ >= 0]
 
 
-def _columnar(plan: _Plan, buffer: Buffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+def _columnar(plan: _Plan, buffer: RecordBuffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
     """The columns of all rows, and a mask of the rows that must be read one by one."""
-    cursors = Cursors(buffer, buffer.starts[rows] + PREFIX, buffer.ends[rows])
+    cursors = Cursors(buffer, buffer.starts[rows] + WIRE_HEADER_BYTES, buffer.ends[rows])
     reads = read(cursors, plan.writer, None)
     maker = ColumnMaker(buffer, cursors.finish())
     columns = [

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer
-from connectors.formats.avro_buffer import PREFIX, WORD, Mask, Words, views
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES, WORD, Mask, Words, views
 from connectors.formats.avro_physical import physical
-from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, octets, shortest, texts, varint
+from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, shortest, single_bytes, texts, varint
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.base import NULL_REFUSED, ValueMismatch, empty_frame
 from operators.core.distinct_type import stored
@@ -100,7 +100,7 @@ def _joined(arrays: Sequence[Array]) -> Array:
 
 def _constant(prefix: bytes, rows: int) -> Piece:
     word = np.full(rows, int.from_bytes(prefix, "little"), np.uint64)
-    return Piece(word, np.full(rows, PREFIX, np.int64))
+    return Piece(word, np.full(rows, WIRE_HEADER_BYTES, np.int64))
 
 
 def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> list[Piece | Texts]:
@@ -110,7 +110,7 @@ def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> l
     if field.nullable:
         some = series.is_not_null().to_numpy()
         present = some if parent is None else some & parent
-        branch.append(octets(present.view(np.uint8) << 1, parent))
+        branch.append(single_bytes(present.view(np.uint8) << 1, parent))
         present = None if parent is None and present.all() else present
     elif series.null_count():
         _refuse_null(field, series, parent)
@@ -134,7 +134,7 @@ def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> lis
     if pa.types.is_floating(declared):
         return [floats(values, present)]
     if pa.types.is_boolean(declared):
-        return [octets(values, present)]
+        return [single_bytes(values, present)]
     return [varint(values.astype(np.int64, copy=False), present)]
 
 

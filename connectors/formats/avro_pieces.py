@@ -76,7 +76,7 @@ def _tail(zigzag: Words, width: Ints) -> Words:
     return np.where(width == 10, ninth | np.uint64(0x80) | (tenth << np.uint64(8)), ninth)
 
 
-def octets(values: NDArray[np.generic], present: Mask | None) -> Piece:
+def single_bytes(values: NDArray[np.generic], present: Mask | None) -> Piece:
     """One byte for each present row."""
     return Piece(values.astype(np.uint64), _where(np.ones(len(values), np.int64), present))
 

@@ -8,7 +8,7 @@ from itertools import compress
 import numpy as np
 import pyarrow as pa
 
-from connectors.formats.avro_buffer import PREFIX
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.formats.base import Decoded, Refusal
 from connectors.formats.json_decode import JsonDecoder
 from connectors.formats.wire_format import framing_fault
@@ -31,7 +31,7 @@ class JsonSchemaDecoder:
         """Decodes each record to a row, or refuses it."""
         faults = [framing_fault(value) for value in values]
         framed = [not fault for fault in faults]
-        result = self._rows.decode([value[PREFIX:] for value in compress(values, framed)])
+        result = self._rows.decode([value[WIRE_HEADER_BYTES:] for value in compress(values, framed)])
         if all(framed):
             return result
         at = np.flatnonzero(framed)
@@ -42,4 +42,4 @@ class JsonSchemaDecoder:
 
     def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded keys of a decoded object."""
-        return self._rows.field_names(value[PREFIX:])
+        return self._rows.field_names(value[WIRE_HEADER_BYTES:])

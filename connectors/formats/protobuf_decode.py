@@ -12,7 +12,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from connectors.formats.avro_buffer import PREFIX
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.formats.base import Decoded, NotARow, decode_each
 from connectors.formats.protobuf_schema import NotProtobuf, ProtobufSchema, is_protobuf
 from connectors.formats.protobuf_values import reader_of
@@ -131,7 +131,7 @@ def _path(value: bytes) -> tuple[tuple[int, ...], int]:
     """The path of a record's message type, and the index of the byte at which the message begins. A path of length 0
     means the first type of the file.
     """
-    count, at = varint(value, PREFIX)
+    count, at = varint(value, WIRE_HEADER_BYTES)
     if not 0 <= count <= _DEEPEST:
         raise NotARow(f"the path of the message has an invalid number of parts: {count}")
     path = []

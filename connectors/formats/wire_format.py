@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.formats.avro_buffer import PREFIX
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.formats.base import NotARow
 
 
@@ -12,7 +12,7 @@ def framing_fault(value: bytes) -> str:
     >>> framing_fault(b"{}"), framing_fault(bytes([0, 0, 0, 0, 7]))
     ("not in Confluent's wire format: only 2 bytes", '')
     """
-    if len(value) < PREFIX:
+    if len(value) < WIRE_HEADER_BYTES:
         return f"not in Confluent's wire format: only {len(value)} bytes"
     return f"not in Confluent's wire format: the first byte is {value[0]} instead of 0" if value[0] else ""
 
@@ -23,7 +23,7 @@ def schema_id(value: bytes) -> int:
     >>> schema_id(bytes([0, 0, 0, 1, 2, 99]))
     258
     """
-    return int.from_bytes(value[1:PREFIX], "big")
+    return int.from_bytes(value[1:WIRE_HEADER_BYTES], "big")
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

@@ -37,12 +37,12 @@ class MemoryAnswers:
                 del self._kept[next(iter(self._kept))]
             return None
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False if the key now has another entry or none."""
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
+        """Replaces the entry if it equals `expected`; False if the key has another entry or none."""
         with self._lock:
             self._expire()
             kept = self._kept.get(key)
-            if kept is None or kept.entry != held:
+            if kept is None or kept.entry != expected:
                 return False
             self._kept[key] = Kept(entry, kept.begun)
             return True

@@ -21,8 +21,8 @@ class MemoryDocumentStore:
 
     >>> now = [0.0]
     >>> documents = MemoryDocumentStore(lambda: now[0])
-    >>> documents.set("executor:e", b"alive", "writing a sign of life", lasts_ms=4_000)
-    >>> documents.expiring("executor:", "reading signs of life")
+    >>> documents.set("executor:e", b"alive", "renewing the lease of an executor", ttl_ms=4_000)
+    >>> documents.expiring("executor:", "reading the statuses of executors")
     {'e': b'alive'}
     >>> now[0] = 4.0
     >>> documents.get("executor:e")
@@ -37,10 +37,10 @@ class MemoryDocumentStore:
         found = self.all().get(name)
         return None if found is None else found.body
 
-    def set(self, name: str, body: bytes, doing: str, lasts_ms: int | None = None) -> None:
-        """Replaces a document, which expires after `lasts_ms`; None means never."""
+    def set(self, name: str, body: bytes, doing: str, ttl_ms: int | None = None) -> None:
+        """Replaces a document, which expires after `ttl_ms`; None means never."""
         with self._lock:
-            ends = inf if lasts_ms is None else self._clock() + lasts_ms / 1000
+            ends = inf if ttl_ms is None else self._clock() + ttl_ms / 1000
             self._documents[name] = Document(body, ends)
 
     def delete(self, name: str, doing: str) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from connectors.memory.documents import MemoryDocumentStore
 from connectors.memory.manifest import Manifest, ManifestContent
-from connectors.state.inspection import Found, FoundManifest
+from connectors.state.inspection import FoundDocument, FoundManifest
 
 _DOCUMENT, _MANIFEST, _RUN = "document", "manifest", "run"
 
@@ -44,10 +44,10 @@ class MemoryInspection:
     ) -> None:
         self.cluster, self._documents, self._manifests, self._runs = cluster, documents, manifests, runs
 
-    def documents(self) -> list[Found]:
+    def documents(self) -> list[FoundDocument]:
         """The documents of the cluster."""
         return [
-            Found(_key(_DOCUMENT, name), name, "string", isinf(each.ends), each.body)
+            FoundDocument(_key(_DOCUMENT, name), name, "string", isinf(each.ends), each.body)
             for name, each in self._documents.all().items()
         ]
 

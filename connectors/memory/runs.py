@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from connectors.state.run_memory import Part, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
@@ -22,7 +22,7 @@ class Runs:
     shared: dict[str, pl.DataFrame] = field(default_factory=dict)
     hosts: dict[Path, dict[str, pl.DataFrame]] = field(default_factory=lambda: defaultdict(dict))
     #: The shared runs that a test has damaged.
-    spoiled: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
     #: The damage that was found and not drained yet: the reason by run.
     damage: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -33,7 +33,7 @@ class Runs:
 
     def problem(self, name: str) -> str | None:
         """Why a shared run is damaged; None if it is sound."""
-        return "the run is damaged" if name in self.spoiled else None
+        return "the run is damaged" if name in self.damaged else None
 
     def remove(self, names: Iterable[str]) -> None:
         """Removes shared runs."""
@@ -97,15 +97,15 @@ class MemoryRuns:
         with self._lock:
             return set(names) - self._runs.shared.keys() - self._host.keys()
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in shared memory or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from shared memory. Returns the locations of all named runs."""
         with self._lock:
             resident = {name: _size(self._runs.shared[name]) for name in names & self._runs.shared.keys()}
-            for name in leaving(resident, limit, parts):
+            for name in runs_to_spill(resident, limit, quotas):
                 self.read(name)
                 del self._runs.shared[name], resident[name]
             return RunLocations(resident, {name: self.check(name) or 0 for name in names - resident.keys()})
@@ -139,8 +139,8 @@ class MemoryRuns:
 
     def _fetched(self, name: str) -> pl.DataFrame:
         """A run from shared memory. A damaged one is removed, so that recovery detects its loss."""
-        if name in self._runs.spoiled:
-            self._runs.spoiled.discard(name)
+        if name in self._runs.damaged:
+            self._runs.damaged.discard(name)
             self._runs.shared.pop(name, None)
             self._runs.damage[name] = "damaged in memory; it is removed, and restored from a copy or computed again"
             raise ExternalError(f'run "{name}" is damaged in memory', hint="its state is rebuilt from kafka")

@@ -1,4 +1,4 @@
-"""The runs of a fragment in memory in the form in which a server has them: as bytes with check sums."""
+"""The runs of a fragment in memory in the form in which a server has them: as bytes with checksums."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class MemorySharedRuns:
             return str(error)
         return None
 
-    def spoil(self, name: str) -> None:
+    def damage_run(self, name: str) -> None:
         """Flips a bit in the first piece of a run, as a fault of a server may."""
         blob = bytearray(self.content.runs[name][b"0"])
         blob[len(blob) // 2] ^= 1

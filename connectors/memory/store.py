@@ -20,7 +20,7 @@ class MemoryState:
     share the state of a server. `clock` returns seconds since 1970; leases expire by it.
 
     >>> state = MemoryState("main", clock=lambda: 0.0)
-    >>> state.cluster().write_sign_of_life("e", b"alive")
+    >>> state.cluster().renew_lease("e", b"alive")
     >>> state.cluster().executors()
     {'e': b'alive'}
     """
@@ -52,6 +52,6 @@ class MemoryState:
         """The answers that are kept for idempotency keys."""
         return self._answers
 
-    def spoil(self, fragment: str, run: str) -> None:
+    def damage_run(self, fragment: str, run: str) -> None:
         """Damages the shared copy of a run, as a fault of a server may; for tests."""
-        self._runs[fragment].spoiled.add(run)
+        self._runs[fragment].damaged.add(run)

@@ -50,10 +50,10 @@ class RedisAnswers:
             earlier = self._begin(keys=[self._name(key), f"{self._prefix}s"], args=[entry, time.time(), *self._bounds])
         return bytes(earlier) if earlier else None
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False if the key now has another entry or none."""
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
+        """Replaces the entry if it equals `expected`; False if the key has another entry or none."""
         with translated("keeping an answer"):
-            return bool(self._replace(keys=[self._name(key)], args=[held, entry]))
+            return bool(self._replace(keys=[self._name(key)], args=[expected, entry]))
 
     def _name(self, key: str) -> str:
         return f"{self._prefix}:{key}"

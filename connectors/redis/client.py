@@ -16,7 +16,7 @@ from redis.sentinel import Sentinel
 from connectors.redis.errors import translated
 from operators.core.errors import ConfigError
 
-_WAITING: dict[str, Any] = {"socket_timeout": 20, "socket_connect_timeout": 2}
+_TIMEOUTS: dict[str, Any] = {"socket_timeout": 20, "socket_connect_timeout": 2}
 _SENTINEL, _CLUSTER = "+sentinel", "+cluster"
 _FORMS = "redis://HOST:PORT/0, redis+sentinel://HOST:PORT,HOST:PORT/MASTER, redis+cluster://HOST:PORT,HOST:PORT"
 
@@ -35,14 +35,14 @@ def connect(url: str) -> redis.Redis:
     """
     parts = urlsplit(url)
     if parts.scheme.endswith(_SENTINEL):
-        return _by_sentinels(_Places.of(parts))
+        return _by_sentinels(_SeveralServers.of(parts))
     if parts.scheme.endswith(_CLUSTER):
-        return _of_cluster(_Places.of(parts))
-    return redis.Redis.from_url(url, **_WAITING, retry=_retry())
+        return _of_cluster(_SeveralServers.of(parts))
+    return redis.Redis.from_url(url, **_TIMEOUTS, retry=_retry())
 
 
 @dataclass(frozen=True)
-class _Places:
+class _SeveralServers:
     """The parts of a URL of several servers; `shown` is the URL without the password."""
 
     shown: str
@@ -51,7 +51,7 @@ class _Places:
     options: dict[str, Any]
 
     @staticmethod
-    def of(parts: SplitResult) -> _Places:
+    def of(parts: SplitResult) -> _SeveralServers:
         login, _, hosts = parts.netloc.rpartition("@")
         shown = f"{parts.scheme}://{hosts}{parts.path}"
         user, _, password = login.partition(":")
@@ -63,7 +63,7 @@ class _Places:
         )
         options = {name: value for name, value in read.items() if name not in ("host", "connection_class")}
         path = tuple(part for part in parts.path.split("/") if part)
-        return _Places(
+        return _SeveralServers(
             shown, tuple(_hosts(hosts, shown)), path, {**credentials, **options, **({"ssl": True} if tls else {})}
         )
 
@@ -76,22 +76,24 @@ def _hosts(text: str, shown: str) -> Iterator[tuple[str, int]]:
         yield host.strip("[]"), int(port)
 
 
-def _by_sentinels(places: _Places) -> redis.Redis:
+def _by_sentinels(servers: _SeveralServers) -> redis.Redis:
     """A client that asks the Sentinels for the master at each connection."""
-    if not places.path:
-        raise _wrong("no master", places.shown)
-    tls = {name: value for name, value in places.options.items() if name.startswith("ssl")}
-    options = {"sentinel_kwargs": {**_WAITING, **tls}, "retry": _retry(), **_WAITING}
-    sentinels = Sentinel(list(places.hosts), **options)  # type: ignore[no-untyped-call]
-    number = int(places.path[1]) if len(places.path) > 1 and places.path[1].isdigit() else 0
-    return cast(redis.Redis, sentinels.master_for(places.path[0], db=number, **places.options))  # type: ignore[no-untyped-call]
+    if not servers.path:
+        raise _wrong("no master", servers.shown)
+    tls = {name: value for name, value in servers.options.items() if name.startswith("ssl")}
+    options = {"sentinel_kwargs": {**_TIMEOUTS, **tls}, "retry": _retry(), **_TIMEOUTS}
+    sentinels = Sentinel(list(servers.hosts), **options)  # type: ignore[no-untyped-call]
+    number = int(servers.path[1]) if len(servers.path) > 1 and servers.path[1].isdigit() else 0
+    return cast(redis.Redis, sentinels.master_for(servers.path[0], db=number, **servers.options))  # type: ignore[no-untyped-call]
 
 
-def _of_cluster(places: _Places) -> redis.Redis:
+def _of_cluster(servers: _SeveralServers) -> redis.Redis:
     """A client of a Redis Cluster; it asks for the cluster's nodes at once. A cluster has only one database."""
-    nodes = [ClusterNode(host, port) for host, port in places.hosts]  # type: ignore[no-untyped-call]
+    nodes = [ClusterNode(host, port) for host, port in servers.hosts]  # type: ignore[no-untyped-call]
     with translated("looking for the nodes of its cluster"):
-        return cast(redis.Redis, redis.RedisCluster(startup_nodes=nodes, retry=_retry(), **_WAITING, **places.options))
+        return cast(
+            redis.Redis, redis.RedisCluster(startup_nodes=nodes, retry=_retry(), **_TIMEOUTS, **servers.options)
+        )
 
 
 def _wrong(what: str, shown: str) -> ConfigError:

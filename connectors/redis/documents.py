@@ -31,10 +31,10 @@ class RedisDocumentStore:
             # unlike GET, MGET returns None for a key that is not a string
             return cast("list[bytes | None]", self._client.mget([self._prefix + name]))[0]
 
-    def set(self, name: str, body: bytes, doing: str, lasts_ms: int | None = None) -> None:
+    def set(self, name: str, body: bytes, doing: str, ttl_ms: int | None = None) -> None:
         """Replaces a document even if Redis is full: documents are small, and some of them help to free memory."""
         with translated(doing):
-            self._replace(keys=[self._prefix + name], args=[body, lasts_ms or 0])
+            self._replace(keys=[self._prefix + name], args=[body, ttl_ms or 0])
 
     def delete(self, name: str, doing: str) -> None:
         """Removes a document, if it exists."""

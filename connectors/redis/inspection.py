@@ -10,7 +10,7 @@ import redis
 from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.runs.blob import frame_of_run
-from connectors.state.inspection import Found, FoundManifest
+from connectors.state.inspection import FoundDocument, FoundManifest
 from operators.core.decoding import Malformed
 
 
@@ -23,7 +23,7 @@ class RedisInspection:
         self._client, self.cluster = client, cluster
         self._prefix = ("dsms:{" + cluster + "}:").encode()
 
-    def documents(self) -> list[Found]:
+    def documents(self) -> list[FoundDocument]:
         """The documents of the cluster, except answers of calls, which expire."""
         with translated("looking at the documents"):
             keys = sorted(cast("Iterable[bytes]", self._client.scan_iter(match=self._prefix + b"*", count=1000)))
@@ -75,8 +75,8 @@ class RedisInspection:
                 return None
             return cast("dict[bytes, bytes]", self._client.hgetall(key_))
 
-    def _found(self, key_: bytes) -> Found:
+    def _found(self, key_: bytes) -> FoundDocument:
         kind = cast(bytes, self._client.type(key_)).decode()
         body = cast("bytes | None", self._client.get(key_)) if kind == "string" else None
         name = key_[len(self._prefix) :].decode(errors="replace")
-        return Found(key_, name, kind, self._client.pttl(key_) == -1, body)
+        return FoundDocument(key_, name, kind, self._client.pttl(key_) == -1, body)

@@ -1,4 +1,4 @@
-"""The form of a run in shared memory: numbered pieces, and the check sum of the whole."""
+"""The form of a run in shared memory: numbered pieces, and the checksum of the whole."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from operators.core.frame_ipc import frame_from_ipc, untrusted_frame
 
 #: A Redis string holds up to 512 MB; pieces of this size keep every command short.
 CHUNK = 48 * 1024 * 1024
-#: The field of the check sum.
+#: The field of the checksum.
 CHECK = "crc32"
 
 
 def run_fields(blob: bytes) -> dict[str, bytes]:
-    """The fields of a run: its pieces by number, and the check sum of the whole.
+    """The fields of a run: its pieces by number, and the checksum of the whole.
 
     >>> run_fields(b"abc")
     {'0': b'abc', 'crc32': b'891568578'}
@@ -27,7 +27,7 @@ def run_fields(blob: bytes) -> dict[str, bytes]:
 
 
 def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
-    """The run with these fields. Raises Malformed if it is damaged. Older versions wrote no check sum: Arrow validates
+    """The run with these fields. Raises Malformed if it is damaged. Older versions wrote no checksum: Arrow validates
     their runs."""
     pieces = {name: piece for name, piece in fields.items() if name != CHECK.encode()}
     blob = b"".join(pieces[number] for number in (str(at).encode() for at in range(len(pieces))) if number in pieces)
@@ -37,7 +37,7 @@ def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
     if wanted is None:
         return untrusted_frame(blob)
     if wanted != str(crc32(blob)).encode():
-        raise Malformed("the check sum differs")
+        raise Malformed("the checksum differs")
     return frame_from_ipc(blob)
 
 

@@ -17,7 +17,7 @@ from connectors.runs.blob import CHECK, frame_of_run, in_chunks, run_fields
 from connectors.runs.damage import DamageReports
 from connectors.runs.run_cache import RunCache
 from connectors.runs.shared import SharedRuns
-from connectors.state.run_memory import Part, RunLocations, leaving
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_to_ipc
@@ -45,7 +45,7 @@ class HostRuns:
         if admitted:
             self._shared.put({name: run_fields(blob) for name, blob in blobs.items() if name in admitted})
         for name, frame in runs.items():
-            self._cache.write(name, frame, lasting=name not in admitted)
+            self._cache.write(name, frame, durable=name not in admitted)
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from the store. Raises ExternalError if it is lost; recovery rebuilds
@@ -68,7 +68,7 @@ class HostRuns:
             raise ExternalError(f"{place} is damaged in {self._shared.store}: {error}", hint=_REBUILT) from error
 
     def check(self, name: str) -> int | None:
-        """Verifies the check sums of a run's file. A damaged file is replaced by the copy in the store. Returns the
+        """Verifies the checksums of a run's file. A damaged file is replaced by the copy in the store. Returns the
         size of the file in bytes, None if this host has none. Raises ExternalError if the file was damaged and there is
         no copy."""
         if self._cache.size(name) is None:
@@ -111,15 +111,15 @@ class HostRuns:
             check = crc32(piece, check)
             yield piece
         if count and wanted is not None and wanted != str(check).encode():
-            self._shared_damaged(name, "the check sum differs")
-            raise ExternalError(f'run "{name}" is damaged in {self._shared.store}: the check sum differs')
+            self._shared_damaged(name, "the checksum differs")
+            raise ExternalError(f'run "{name}" is damaged in {self._shared.store}: the checksum differs')
 
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its blob of `size` bytes: in the store if the limit allows, else on disk. The run
         exists once `pieces` has ended without an error; `sweep` removes the remains of a crash. This host gets the
         run's file at once, since it is about to read all runs."""
         admitted = bool(self._shared.admit({name: size}, self._limit))
-        with self._cache.writing_stream(name, lasting=not admitted) as file:
+        with self._cache.writing_stream(name, durable=not admitted) as file:
             if admitted:
                 self._send(name, _written(pieces, file))
             else:
@@ -143,15 +143,15 @@ class HostRuns:
         stored = self._shared.existing(listed)
         return {name for name in listed if name not in stored and self._cache.read(name) is None}
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in the store or on this host."""
         return not self.missing(names)
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
         """Removes the runs that exceed the limits from the store, once they are flushed to disk. Returns the locations
         of all named runs."""
         resident = {name: size for name, size in self._shared.resident().items() if name in names}
-        gone = leaving(resident, limit, parts)
+        gone = runs_to_spill(resident, limit, quotas)
         for name in sorted(gone):
             self.read(name)
             self._cache.flush(name)

@@ -1,7 +1,7 @@
-"""The file cache of runs (pieces of operator state) on a host: memory-mapped, uncompressed Arrow files with check sums.
+"""The file cache of runs (pieces of operator state) on a host: memory-mapped, uncompressed Arrow files with checksums.
 
-A process verifies the check sums of a file when it first uses it, and again if the file was written since. Older
-versions wrote no check sums: their files are read without verification, and `check` adds check sums.
+A process verifies the checksums of a file when it first uses it, and again if the file was written since. Older
+versions wrote no checksums: their files are read without verification, and `check` adds checksums.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import map_checked, map_frame
 
-#: The end of an Arrow file, and so of the file of a run from a version without check sums.
+#: The end of an Arrow file, and so of the file of a run from a version without checksums.
 _FORMER_END = b"ARROW1"
 #: For how many files a process remembers that it has verified them.
 _REMEMBERED = 100_000
@@ -37,7 +37,7 @@ class RunCache:
 
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     cache = RunCache(Path(directory))
-    ...     cache.write("1/a", pl.DataFrame({"k": [1]}), lasting=True)
+    ...     cache.write("1/a", pl.DataFrame({"k": [1]}), durable=True)
     ...     runs = cache.read("1/a"), cache.read("1/b")
     >>> runs[0]["k"].to_list(), runs[1]
     ([1], None)
@@ -48,34 +48,34 @@ class RunCache:
         self._directory, self._on_damage = directory, on_damage
         self._verified: dict[str, _Version] = {}
 
-    def write(self, name: str, frame: pl.DataFrame, *, lasting: bool = False) -> None:
-        """Writes a run; a lasting one is flushed to disk before this returns, so that it survives a loss of power."""
+    def write(self, name: str, frame: pl.DataFrame, *, durable: bool = False) -> None:
+        """Writes a run; a durable one is flushed to disk before this returns, so that it survives a loss of power."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self._directory, suffix=".tmp")
             os.close(handle)
             frame.write_ipc(temporary, compression="uncompressed", compat_level=pl.CompatLevel.newest())
             seal(Path(temporary))
-            if lasting:
+            if durable:
                 flush_to_disk(Path(temporary))
             self._remember(name, Path(temporary))
             Path(temporary).rename(self.path(name))
-            if lasting:
+            if durable:
                 flush_to_disk(self._directory)
         except OSError as error:
-            raise self._full(error) from error
+            raise self._write_error(error) from error
 
     @contextmanager
-    def writing_stream(self, name: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
+    def writing_stream(self, name: str, *, durable: bool = False) -> Iterator[IO[bytes]]:
         """A file for the Arrow stream of a run; the run exists once the block ends without an error."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._directory, suffix=".tmp") as stream:
                 yield stream
                 stream.flush()
-                self.write(name, map_frame(Path(stream.name), stream=True), lasting=lasting)
+                self.write(name, map_frame(Path(stream.name), stream=True), durable=durable)
         except OSError as error:
-            raise self._full(error) from error
+            raise self._write_error(error) from error
 
     def read(self, name: str) -> pl.DataFrame | None:
         """A run, None if this host does not have it. A damaged file is reported and removed."""
@@ -96,13 +96,13 @@ class RunCache:
         return None
 
     def check(self, name: str) -> int | None:
-        """Verifies the check sums of a run's file, even if this process has already done so; rewrites a file without
-        check sums. Returns its size in bytes; None if this host does not have the file, or it was damaged and is
+        """Verifies the checksums of a run's file, even if this process has already done so; rewrites a file without
+        checksums. Returns its size in bytes; None if this host does not have the file, or it was damaged and is
         removed."""
         self._verified.pop(name, None)
         frame = self.read(name)
         if frame is not None and name not in self._verified:
-            self.write(name, frame, lasting=True)
+            self.write(name, frame, durable=True)
         return None if frame is None else self.size(name)
 
     def path(self, name: str) -> Path:
@@ -115,7 +115,7 @@ class RunCache:
             flush_to_disk(self.path(name))
             flush_to_disk(self._directory)
         except OSError as error:
-            raise self._full(error) from error
+            raise self._write_error(error) from error
 
     def size(self, name: str) -> int | None:
         """The size of a run's file in bytes; None if this host does not have it."""
@@ -147,7 +147,7 @@ class RunCache:
         while len(self._verified) > _REMEMBERED:
             self._verified.pop(next(iter(self._verified)), None)
 
-    def _full(self, error: OSError) -> ExternalError:
+    def _write_error(self, error: OSError) -> ExternalError:
         hint = "free disk space, or raise state_memory, so that more state is kept in redis"
         return ExternalError(f'cannot write state to "{self._directory}": {error}', hint=hint)
 

@@ -155,13 +155,15 @@ class Scheduler:
         if task is None:
             return True
         task.wait, task.woken = task.wait + 1, False
-        signal.waiting.append((task, task.wait))
+        number = task.wait
+        signal.waiting.append((task, number))
         if timeout_s is not None:
-            number = task.wait
             self.call_at(self.now + max(timeout_s, 0.0), lambda: self._wake(task, number, woken=False))
         self._hub.switch()
         if self.closed:
             raise Ended
+        if not task.woken:  # otherwise those that wait in vain would stay in the list of a signal that is never sent
+            signal.waiting.remove((task, number))
         return task.woken
 
     def send(self, signal: Signal, most: int | None = None) -> None:

@@ -15,6 +15,7 @@ class AnswerStore(Protocol):
         """Stores the entry and returns None; if the key has an entry already, returns that one instead."""
         ...
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`, which keeps its age; False if the key now has another entry or none."""
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
+        """Replaces the entry if it equals `expected`; its age stays. Returns False if the key has another entry or
+        none."""
         ...

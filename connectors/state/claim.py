@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: Leases and tokens are times; a valid one is never this far ahead of the clock.
+#: Leases and tokens are times. A claim that is further ahead of the clock than this was never given out.
 AHEAD_MS = 10 * 24 * 3600 * 1000
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from connectors.state.documents import DocumentStore
 
-#: An executor without a sign of life for this long is considered dead.
+#: An executor that has not renewed its lease for this long is considered dead.
 LEASE_MS = 4_000
 #: The story of a fragment on an executor is kept for a day after the executor has last written it.
 STORY_MS = 24 * 60 * 60 * 1000
 
 
 class ClusterState:
-    """The documents of a cluster: the catalog copy, assignments, signs of life, reports and settings. All of them may
-    be lost: the coordinator restores them from Kafka. Raises ExternalError while the store is unavailable."""
+    """The documents of a cluster: the catalog copy, assignments, statuses of executors, reports and settings. All of
+    them may be lost: the coordinator restores them from Kafka. Raises ExternalError while the store is unavailable."""
 
     def __init__(self, name: str, documents: DocumentStore) -> None:
         #: The name of the cluster.
@@ -35,17 +35,17 @@ class ClusterState:
         """Replaces the assignments."""
         self._documents.set("assignments", body, "writing the assignments")
 
-    def write_sign_of_life(self, executor: str, body: bytes) -> None:
-        """Writes a sign of life of an executor; it expires after `LEASE_MS` unless it is renewed."""
-        self._documents.set(f"executor:{executor}", body, "writing a sign of life", LEASE_MS)
+    def renew_lease(self, executor: str, status: bytes) -> None:
+        """Writes the status of an executor. The executor is alive until the status expires, after `LEASE_MS`."""
+        self._documents.set(f"executor:{executor}", status, "renewing the lease of an executor", LEASE_MS)
 
     def end_lease(self, executor: str) -> None:
         """Ends an executor's lease at once."""
         self._documents.delete(f"executor:{executor}", "ending the lease of an executor")
 
     def executors(self) -> dict[str, bytes]:
-        """The last signs of life of the executors that are alive, by name."""
-        return self._documents.expiring("executor:", "reading signs of life")
+        """The last statuses of the executors that are alive, by name."""
+        return self._documents.expiring("executor:", "reading the statuses of executors")
 
     def write_report(self, fragment: str, body: bytes) -> None:
         """Writes the report of a fragment; it expires after `LEASE_MS` unless it is renewed."""

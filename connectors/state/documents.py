@@ -14,8 +14,8 @@ class DocumentStore(Protocol):
         """A document; None if it does not exist or has expired."""
         ...
 
-    def set(self, name: str, body: bytes, doing: str, lasts_ms: int | None = None) -> None:
-        """Replaces a document, which expires after `lasts_ms`; None means never."""
+    def set(self, name: str, body: bytes, doing: str, ttl_ms: int | None = None) -> None:
+        """Replaces a document, which expires after `ttl_ms`; None means never."""
         ...
 
     def delete(self, name: str, doing: str) -> None:

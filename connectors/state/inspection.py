@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Found:
-    """A stored document: its key, its name, what it is in the store ("string", "hash", …), whether it never expires
-    (`lasts`), and its body, None if it has another form than a document."""
+class FoundDocument:
+    """A stored document: its key, its name, the type of its key in the store ("string", "hash", …), whether it never
+    expires, and its body, None if the key has another type than a document."""
 
     key: bytes
     name: str
     kind: str
-    lasts: bool
+    never_expires: bool
     body: bytes | None
 
 
@@ -29,7 +29,7 @@ class FoundManifest:
 
 
 class Inspection(Protocol):
-    """The keys of one cluster. A key is opaque, except that it decodes to the location that people see."""
+    """The keys of one cluster. A key is opaque; decoded as text, it is the location that users see."""
 
     @property
     def cluster(self) -> str:
@@ -41,7 +41,7 @@ class Inspection(Protocol):
         """What kind of store it is, such as "redis", in front of a location."""
         ...
 
-    def documents(self) -> list[Found]:
+    def documents(self) -> list[FoundDocument]:
         """The documents of the cluster, except answers of calls, which expire."""
         ...
 

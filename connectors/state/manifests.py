@@ -22,8 +22,8 @@ class ManifestStore(Protocol):
 
     def claim(self, claim: Claim) -> None:
         """Claims the fragment: from now on older incarnations cannot commit. The manifest stays. Raises Fenced if there
-        is a newer incarnation; the same claim may be made again. Claims that no clock can have given out (`AHEAD_MS`)
-        are ignored."""
+        is a newer incarnation; the same claim may be made again. A stored claim further ahead of
+        the clock than `AHEAD_MS` is ignored, since no executor can have made it."""
         ...
 
     def commit(self, claim: Claim, body: bytes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 #: New runs are written before those that they replace are removed, so each of the two gets half of the limit.
-_SETTLED = 2
+_SHARES = 2
 
 
 def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
@@ -20,7 +20,7 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
         return []
     left, gone = sum(resident.values()), list[str]()
     for name in sorted(resident, key=lambda name: (-resident[name], name)):
-        if left * _SETTLED <= limit:
+        if left * _SHARES <= limit:
             break
         gone.append(name)
         left -= resident[name]
@@ -28,21 +28,21 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryQuota:
     """Some runs of a fragment, and how many bytes they may take in memory."""
 
     names: frozenset[str]
     limit: int
 
 
-def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[Part]) -> set[str]:
-    """The runs to keep only on disk: those of each part that exceed its limit, and then those of the rest that exceed
+def runs_to_spill(resident: Mapping[str, int], limit: int | None, quotas: Iterable[MemoryQuota]) -> set[str]:
+    """The runs to keep only on disk: those of each quota that exceed its limit, and then those of the rest that exceed
     the limit of all.
 
-    >>> sorted(leaving({"a": 70, "b": 20, "c": 40}, 100, [Part(frozenset("bc"), 50)]))
+    >>> sorted(runs_to_spill({"a": 70, "b": 20, "c": 40}, 100, [MemoryQuota(frozenset("bc"), 50)]))
     ['a', 'c']
     """
-    own = [overflow({name: resident[name] for name in part.names & resident.keys()}, part.limit) for part in parts]
+    own = [overflow({name: resident[name] for name in quota.names & resident.keys()}, quota.limit) for quota in quotas]
     gone = {name for listed in own for name in listed}
     return gone.union(overflow({name: size for name, size in resident.items() if name not in gone}, limit))
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
-from connectors.state.run_memory import Part, RunLocations
+from connectors.state.run_memory import MemoryQuota, RunLocations
 
 
 class RunStore(Protocol):
@@ -53,12 +53,12 @@ class RunStore(Protocol):
         """The runs that are neither in shared memory nor on this host."""
         ...
 
-    def present(self, names: Iterable[str]) -> bool:
+    def all_exist(self, names: Iterable[str]) -> bool:
         """Whether every one of the runs is in shared memory or on this host."""
         ...
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
-        """Removes the runs that `run_memory.leaving` names under these limits from shared memory, once they are on this
+    def spill(self, names: set[str], limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> RunLocations:
+        """Removes the runs that `runs_to_spill` names under these limits from shared memory, once they are on this
         host's disk. Returns the locations of all named runs."""
         ...
 

@@ -27,7 +27,7 @@ _Row = tuple[Any, ...]
 
 
 class DatabaseSink:
-    """Keeps a table equal to a result. For a result with a key, the table has the present rows. A result without a key
+    """Keeps a table equal to a result. For a result with a key, the table has the current rows. A result without a key
     must be append-only; the table has each row with its instant.
 
     >>> sink = DatabaseSink("sqlite://", "hot", SinkResult("hot", pa.schema([("room", pa.string())]), ("room",)))

@@ -35,8 +35,8 @@ def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
         raise ExternalError(
             f'no cluster is running in "{data_dir}"', hint='start one with "dsms up", or pass --coordinator URL'
         )
-    if state.waits:
-        raise ExternalError(state.waits)
+    if state.paused_reason:
+        raise ExternalError(state.paused_reason)
     return state.coordinator
 
 

@@ -107,7 +107,7 @@ def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | Non
     """Yields arrivals until a limit is reached.
 
     A change is in the topic before a frontier above it is reported. So once the frontier has reached `until`, every
-    unread change below `until` is before the present ends of the partitions: reading ends there.
+    unread change below `until` is before the current ends of the partitions: reading ends there.
     """
     shown, last_arrival = 0, time.monotonic()
     latest: int | None = None

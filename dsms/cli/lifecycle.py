@@ -92,7 +92,7 @@ def status(
     if state is None and url is None:
         raise ExternalError(f'no cluster is running in "{data_dir}"', hint='start one with "dsms up"')
     document: dict[str, Any] = {"local": _document(state)} if state else {}
-    if url and not (state and state.waits):
+    if url and not (state and state.paused_reason):
         take_local_token(url, data_dir)
         document |= _cluster(url, required=state is None)
     if output == "json":
@@ -138,8 +138,8 @@ def _print_addresses(state: LocalState) -> None:
 
 def _print_status(state: LocalState | None, cluster: dict[str, Any] | None) -> None:
     if state:
-        if state.waits:
-            stdout().print(f"stopped     {state.waits}", markup=False)
+        if state.paused_reason:
+            stdout().print(f"stopped     {state.paused_reason}", markup=False)
         _print_addresses(state)
         print_documents(_document(state)["services"])
     for name, value in (cluster or {}).items():

@@ -40,7 +40,7 @@ def sink(  # noqa: PLR0913 (the options of a command line)
         str | None, typer.Option(help="Name of the table in the database; by default that of the result.")
     ] = None,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds between two writes; less if many changes wait.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Stop at the present end of the result.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the result.")] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Empty the table or the directory first, and begin again.")
     ] = False,

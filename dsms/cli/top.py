@@ -14,7 +14,7 @@ from rich.live import Live
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, stdout, table
 from dsms.client.documents import Document
-from dsms.model.sizes import written_bytes
+from dsms.model.sizes import format_size
 
 Sort = Literal["load", "state", "unread", "rate", "name"]
 _EXECUTORS = ("executor", "state", "fragments", "epoch", "in Redis", "on disk")
@@ -28,7 +28,7 @@ def top(  # noqa: PLR0913 (the options of a command line)
     ] = "load",
     rows: Annotated[int, typer.Option("--rows", min=1, help="Number of queries to show.")] = 25,
     every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two updates.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Show the present state once, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the current state once, and exit.")] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -119,5 +119,5 @@ def _shown(line: Document) -> list[object]:
 
 def _written(name: str, value: Any) -> object:
     if value is not None and name in _SIZES:
-        return written_bytes(value)
+        return format_size(value)
     return f"{value:.3g}" if isinstance(value, float) else value

@@ -144,7 +144,7 @@ class Client:
         """The changes of a result, each once, from the beginning, from now on, or after the change with the token
         `after`. A lost connection is opened again; after `patience_s` seconds without success, Unavailable is raised.
         With `follow` the changes continue until the result is dropped, and then ResultDropped is raised; otherwise
-        they end at the present end of the result."""
+        they end at the current end of the result."""
         feed = Feed(name, after, start, follow=follow, patience_s=patience_s)
         return Changes(feed, self._followed(feed))
 

@@ -143,7 +143,7 @@ def _suggest_commands(data_dir: Path, screen: Screen) -> None:
 
 
 def _command(command: str, data_dir: Path) -> str:
-    """A `dsms` command line as the user can type it in the present directory."""
+    """A `dsms` command line as the user can type it in the current directory."""
     program = Path(sys.executable).parent / "dsms"
     directory = Path.cwd()
     shown = [path.relative_to(directory) if path.is_relative_to(directory) else path for path in (program, data_dir)]

@@ -18,7 +18,7 @@ from connectors.kafka.client.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.executor.health import serve_health
 from dsms.local.watchdog import Watchdog
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.memory.worker_limit import LEAST_MB, set_worker_limit
 from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
@@ -152,20 +152,20 @@ def main(  # noqa: PLR0913 one parameter an option
         max_batch_records=batch_records,
         target_batch_s=batch_seconds,
         policy=str(parse_policy(policy)),
-        state_memory=read_bytes(state_memory),
+        state_memory=parse_size(state_memory),
         state_dir=state_dir.absolute() if state_dir else None,
         checkpoints=_checkpoints(checkpoints, checkpoint_seconds, checkpoints_kept, checkpoint_age),
         faults=os.environ.get("DSMS_FAULT", ""),
         alarms=logged_alarms(),
     )
-    Tuning().over(settings.bounds)  # refuses bounds that contradict each other
+    Tuning().over(settings.tunable)  # refuses settings that contradict each other
     os.environ[MODE_VARIABLE] = mode_of({MODE_VARIABLE: python_sandbox})  # Spark's workers inherit it
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     set_worker_limit(worker_memory_mb, master, os.environ)
-    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
-        session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
+    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as starting:
+        session = starting.submit(spark_session, master, settings.scratch, partitions, driver_host)
         # imported only here: this import takes as long as the start of the JVM, which runs in the other thread
         from dsms.executor.process import ExecutorProcess
         from dsms.spark.engine import SparkEngine

@@ -15,7 +15,7 @@ from dsms.model import properties
 from dsms.placement.leases import CheckpointStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Needs
-from dsms.runtime.checkpoints.making import CheckpointMaker, Subject
+from dsms.runtime.checkpoints.making import CheckpointInput, CheckpointMaker
 from dsms.runtime.checkpoints.recovery import Recovery
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.commit import Committer, Restore
@@ -62,7 +62,7 @@ class Checkpoints:
         """The function that restores the fragment's state from a checkpoint, for a plan."""
         recovery = Recovery(self._store, self._runs, self._kafka, self._fragment.name)
         needs = Needs(plan.queries.keys(), _topics(plan).keys())
-        return lambda lacking, published: recovery.restore(lacking, published, plan.partitions, needs)
+        return lambda incomplete, published: recovery.restore(incomplete, published, plan.partitions, needs)
 
     def start(self) -> None:
         """Starts the thread."""
@@ -107,7 +107,7 @@ class Checkpoints:
         return self._settings.period_s
 
     def _make(self) -> Checkpoint | None:
-        with self._committer.held() as committed:
+        with self._committer.retaining_runs() as committed:
             if committed is None:
                 return None
             maker = CheckpointMaker(
@@ -121,7 +121,7 @@ class Checkpoints:
             state = self._fragment.state
             running = {query for query, planned in state.plan.queries.items() if not planned.stopped}
             token = self._committer.claim.token
-            return maker.make(Subject(committed, token, running - state.failures.keys(), _topics(state.plan)))
+            return maker.make(CheckpointInput(committed, token, running - state.failures.keys(), _topics(state.plan)))
 
 
 def _topics(plan: FragmentPlan) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Literal
 #: What to restart after a failure.
 Remedy = Literal["fragment", "session", "process"]
 #: After this many equal failures in a row the session is restarted; after as many again, the process.
-PATIENCE = 3
+EQUAL_FAILURES = 3
 #: Failures that are further apart than this many seconds do not belong to one series.
 SAME_SERIES_S = 120.0
 #: The parts of a message that differ between two failures of one kind: numbers, ids and times.
@@ -21,32 +21,37 @@ _VARYING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{2
 
 
 @dataclass(frozen=True)
-class Series:
+class FailureSeries:
     """Consecutive failures of Spark with the same message, with no epoch committed between them.
 
     >>> from itertools import accumulate
     >>> failures = [(f"NoSuchFileException: blockmgr-{at}", float(at)) for at in range(6)]
-    >>> *_, series = found = list(accumulate(failures, lambda series, failed: series.after(*failed), initial=Series()))
+    >>> found = list(accumulate(failures, lambda series, failed: series.after(*failed), initial=FailureSeries()))
     >>> [series.remedy for series in found[1:]]
     ['fragment', 'fragment', 'session', 'fragment', 'fragment', 'process']
+    >>> series = found[-1]
     >>> series.after("another reason", 7.0).remedy, series.after("NoSuchFileException: blockmgr-9", 999.0).remedy
     ('fragment', 'fragment')
     """
 
-    way: str = ""
+    pattern: str = ""
     count: int = 0
     first: float = 0.0
     last: float = 0.0
 
-    def after(self, reason: str, now: float) -> Series:
+    def after(self, reason: str, now: float) -> FailureSeries:
         """The series after one more failure; `now` is in seconds."""
-        way = _VARYING.sub("#", reason)
-        goes_on = way == self.way and now - self.last <= SAME_SERIES_S
-        return Series(way, self.count + 1, self.first, now) if goes_on else Series(way, 1, now, now)
+        pattern = _VARYING.sub("#", reason)
+        continues = pattern == self.pattern and now - self.last <= SAME_SERIES_S
+        return (
+            FailureSeries(pattern, self.count + 1, self.first, now)
+            if continues
+            else FailureSeries(pattern, 1, now, now)
+        )
 
     @property
     def remedy(self) -> Remedy:
         """What to restart after the last failure."""
-        if self.count >= 2 * PATIENCE:
+        if self.count >= 2 * EQUAL_FAILURES:
             return "process"
-        return "session" if self.count == PATIENCE else "fragment"
+        return "session" if self.count == EQUAL_FAILURES else "fragment"

@@ -27,7 +27,7 @@ from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
 from dsms.executor.serial_thread import SerialThread
 from dsms.executor.story_log import StoryLog
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.model.objects import Source
 from dsms.placement.leases import FragmentStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan
@@ -43,7 +43,6 @@ from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.fragment.state import (
     BatchEnded,
-    BoundsChanged,
     Commit,
     EpochCommitted,
     EpochComputed,
@@ -55,10 +54,11 @@ from dsms.runtime.fragment.state import (
     PlanChanged,
     ReportFailure,
     ReportRebuild,
+    TunableSettingsChanged,
     advance,
 )
 from dsms.runtime.fragment.status import status_after
-from dsms.runtime.fragment.story import Entry, EntryKind, committed, entries_of
+from dsms.runtime.fragment.story import EntryKind, StoryEntry, committed, entries_of
 from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
@@ -70,7 +70,7 @@ from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import StoreSettings, TargetTask
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.scratch import make_directories
 
 log = structlog.get_logger()
@@ -87,7 +87,7 @@ class FragmentListener:
 class Fragment:
     """Runs a plan until it is stopped or fails. An instance is one incarnation: after a failure, create a new one.
 
-    Events come from several threads: plans and bounds from the executor's thread, computed epochs from Spark's thread
+    Events come from several threads: plans and settings from the executor's thread, computed epochs from Spark's thread
     or the epoch thread, committed epochs from the commit thread. Each event replaces the frozen `state` under a lock.
     The lock is held until the event's instructions are carried out; no instruction waits for a batch or a commit.
 
@@ -115,14 +115,14 @@ class Fragment:
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
         recovered = self._committer.recover(plan, restore)
-        self._story.add(*_claimed(lease, recovered, self._story.now))
+        self._story.add(*_claim_entries(lease, recovered, self._story.now))
         self.state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
             published=recovered.published,
-            bounds=settings.bounds,
+            tunable=settings.tunable,
             batch_size=_first_batch_size(settings),
-            measures=Measures(time.monotonic()),
+            metrics=FragmentMetrics(time.monotonic()),
             run_locations=self._committer.run_locations,
             cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan, settings.alarms),
         )
@@ -153,7 +153,7 @@ class Fragment:
             self.checkpoints.start()
         self._scrubbing.start()
         version, names = self.state.plan.version, sorted({self.names[query] for query in self.running_queries})
-        self._story.add(Entry("started", self._story.now, plan_version=version, queries=tuple(names)))
+        self._story.add(StoryEntry("started", self._story.now, plan_version=version, queries=tuple(names)))
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
@@ -185,10 +185,10 @@ class Fragment:
         """Sets the plan from the next batch on; running lanes are not disturbed."""
         self._apply(PlanChanged(plan, time.monotonic()))
 
-    def tune(self, bounds: Bounds) -> None:
-        """Sets the bounds of batches and of state from the next batch on."""
-        if bounds != self.state.bounds:
-            self._apply(BoundsChanged(bounds))
+    def tune(self, tunable: TunableSettings) -> None:
+        """Applies tunable settings from the next batch on."""
+        if tunable != self.state.tunable:
+            self._apply(TunableSettingsChanged(tunable))
 
     def check(self) -> None:
         """Raises the error that ended the fragment, if there is one."""
@@ -255,7 +255,7 @@ class Fragment:
             cluster=settings.cluster,
             fragment=self.name,
             settings=state.settings,
-            held_sources=revision.plan.held,
+            suspended_sources=revision.plan.suspended_sources,
             skipped=revision.plan.skipped,
             waiting_records={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,
@@ -268,9 +268,9 @@ class Fragment:
         next batch is read in the meantime."""
         started, planned = time.monotonic(), self._planner.planned
         assert planned is not None
-        self._story.add(Entry("batch begun", self._story.now))
-        goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
-        if not (goes_on or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
+        self._story.add(StoryEntry("batch begun", self._story.now))
+        reads_ahead = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
+        if not (reads_ahead or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
             self._read_ahead_unused = False
             self._compute(batch, planned.frames, self.state.revisions, started)
             return
@@ -278,7 +278,7 @@ class Fragment:
         self._epochs.wait()
         revision = self._revision_for(planned)
         self._read_ahead_unused = revision is None
-        self._plan_from(input_after(planned, sent) if goes_on and revision is not None else None)
+        self._plan_from(input_after(planned, sent) if reads_ahead and revision is not None else None)
         if revision is None:
             log.debug(
                 "a batch that was read ahead is discarded", planned=planned.revision, runs=self.state.revision.number
@@ -300,8 +300,8 @@ class Fragment:
         return replace(revision, number=planned.revision) if holds else None
 
     def _plan_from(self, ahead: PlannerInput | None) -> None:
-        """Has the next batch planned from `ahead`, while the epoch of this batch is computed, or from the state if it
-        is None."""
+        """Plans the next batch: from `ahead`, while the epoch of this batch is computed, or, if that is None, from the
+        state."""
         with self._state_lock:
             if ahead is not None and self._frames is not None:
                 log.debug("reads ahead", revision=ahead.revision)
@@ -350,7 +350,7 @@ class Fragment:
             sent_as=self._lane_files.filed,
         )
         cache = _cache(settings, self.name)
-        runs = StoreSettings(settings.state, self.name, cache, state.bounds.state_memory)
+        runs = StoreSettings(settings.state, self.name, cache, state.tunable.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
         most = most_to_driver(state.plan.partitions)
         return [TargetTask(stage, runs.store, frames, most) for stage in stages]
@@ -358,8 +358,8 @@ class Fragment:
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
-        parts = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
-        published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
+        quotas = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
+        published = self._committer.commit(epoch, _sources(revision), published, state.tunable.state_memory, quotas)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))
         seconds = time.monotonic() - started
@@ -369,13 +369,13 @@ class Fragment:
         return_freed_memory()
 
 
-def _claimed(lease: int, recovered: Recovered, at: float) -> tuple[Entry, ...]:
+def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[StoryEntry, ...]:
     """The entries for a fragment that an executor has claimed under a lease."""
-    claim = Entry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
+    claim = StoryEntry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
     if not recovered.lost:
         return (claim,)
     kind: EntryKind = "state restored" if recovered.restored else "state rebuilt"
-    return claim, Entry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
+    return claim, StoryEntry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
 
 
 def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:

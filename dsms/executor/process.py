@@ -1,4 +1,4 @@
-"""The executor process: one thread sends signs of life, another runs the assigned fragments."""
+"""The executor process: one thread renews the lease of the executor, another runs the assigned fragments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 _POLL_S = 0.2
 #: After this many turns in a row without a fragment, an executor is considered a standby and warms up.
 _IDLE_TURNS = 25
-#: The most alarms in a sign of life, so that it stays small.
+#: The most alarms in a status, so that it stays small.
 _MOST_ALARMS = 20
 
 
@@ -40,7 +40,7 @@ class ExecutorProcess:
         stopping: threading.Event,
         progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """`progress` is called with each sign of life."""
+        """`progress` is called whenever the lease is renewed."""
         self._settings = settings
         self._make_engine = make_engine
         self._alarms = settings.alarms
@@ -50,7 +50,7 @@ class ExecutorProcess:
         #: None until there is an engine.
         self._runners: dict[str, Runner] | None = None
         #: The last copy of the catalog, and the catalog that it encodes.
-        self._copy: tuple[bytes | None, Catalog | None] = None, None
+        self._catalog_copy: tuple[bytes | None, Catalog | None] = None, None
         #: The leases of the last assignments that could be read.
         self._last_leases: dict[str, int] = {}
         self._cluster_error, self._idle_turns = "", 0
@@ -58,8 +58,8 @@ class ExecutorProcess:
 
     def run(self) -> None:
         """Runs until `stopping` is set."""
-        beating = threading.Thread(target=self._send_signs_of_life, name="signs-of-life", daemon=True)
-        beating.start()
+        renewing = threading.Thread(target=self._renew_lease, name="lease", daemon=True)
+        renewing.start()
         reporting = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
         reporting.start()
         try:
@@ -74,7 +74,7 @@ class ExecutorProcess:
             for runner in (self._runners or {}).values():
                 runner.release("the executor ends")
             self._stopping.set()
-            beating.join()
+            renewing.join()
             reporting.join()
 
     def health(self) -> Health:
@@ -100,10 +100,13 @@ class ExecutorProcess:
         for name in [name for name in runners if name not in leases]:
             runners.pop(name).release("it is no longer assigned to this executor")
         for name, lease in leases.items():
-            bounds = self._reporter.bounds.among(len(leases))
+            tunable = self._reporter.tunable.among(len(leases))
             if name not in runners:
-                self._runners = runners = {**runners, name: Runner(name, self._settings, engine, bounds, self._cluster)}
-            runners[name].tune(bounds)
+                self._runners = runners = {
+                    **runners,
+                    name: Runner(name, self._settings, engine, tunable, self._cluster),
+                }
+            runners[name].tune(tunable)
             runners[name].turn(lease, catalog)
 
     def _leases(self) -> dict[str, int]:
@@ -127,33 +130,33 @@ class ExecutorProcess:
         """The catalog, decoded again only if its copy in Redis has changed. If the new copy is damaged, the last good
         one stays in use until the coordinator has written the copy again."""
         body = self._cluster.catalog()
-        if body == self._copy[0]:
-            return self._copy[1]
+        if body == self._catalog_copy[0]:
+            return self._catalog_copy[1]
         place = self._cluster.place("catalog")
         try:
-            self._copy = body, read_catalog(body, self._settings.cluster)
+            self._catalog_copy = body, read_catalog(body, self._settings.cluster)
             self._alarms.clear(place)
         except Malformed as error:
             self._alarms.raise_at(place, f"{error}; the last valid copy stays in use")
-        return self._copy[1]
+        return self._catalog_copy[1]
 
     def _status(self) -> ExecutorStatus:
         runners = self._runners
         alarms = self._alarms.all(_MOST_ALARMS)
         if runners is None:
-            return ExecutorStatus(STARTING, alarms=alarms, marks=True, marks_results=True)
+            return ExecutorStatus(STARTING, alarms=alarms, names_writer=True, names_result_writer=True)
         status = executor_status({name: runner.status for name, runner in runners.items()})
-        reason, bounds = status.reason or self._cluster_error, self._reporter.bounds
-        said = {"bounds": bounds, "alarms": alarms, "marks": True, "marks_results": True}
-        return msgspec.structs.replace(status, reason=reason, **said)
+        reason, tunable = status.reason or self._cluster_error, self._reporter.tunable
+        reported = {"tunable": tunable, "alarms": alarms, "names_writer": True, "names_result_writer": True}
+        return msgspec.structs.replace(status, reason=reason, **reported)
 
-    def _send_signs_of_life(self) -> None:
+    def _renew_lease(self) -> None:
         while True:
             self._progress()
             try:
-                self._cluster.write_sign_of_life(self._settings.executor_id, msgspec.json.encode(self._status()))
+                self._cluster.renew_lease(self._settings.executor_id, msgspec.json.encode(self._status()))
             except ExternalError as error:
-                log.warning("the heartbeat to Redis failed", reason=str(error))
+                log.warning("the lease of the executor could not be renewed", reason=str(error))
             if self._stopping.wait(LEASE_MS / 8000):
                 break
         try:

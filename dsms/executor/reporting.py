@@ -15,9 +15,9 @@ from connectors.kafka.logs.sample_log import SampleLog
 from connectors.state.cluster import ClusterState
 from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
-from dsms.introspection.entity_sampling import Ends, Sampler, Waiting, topics_of
+from dsms.introspection.entity_sampling import Ends, Sampler, WaitingInput, topics_of
 from dsms.introspection.sample_records import changed
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.settings import ExecutorSettings
@@ -38,14 +38,14 @@ class Reporter:
         self._admin = settings.kafka.admin()
         self._samples = SampleLog(settings.kafka, settings.cluster, settings.executor_id)
         self._last: dict[str, Report] = {}
-        #: The current bounds of batches and of state.
-        self.bounds = settings.bounds
+        #: The current tunable settings.
+        self.tunable = settings.tunable
 
     def run(self, stopping: threading.Event) -> None:
         """Runs until `stopping` is set."""
         while not stopping.wait(_PERIOD_S):
             try:
-                self._tune()
+                self._read_tuning()
                 self._request_checkpoints()
                 for runner in self._runners().values():
                     runner.story.publish()
@@ -59,12 +59,12 @@ class Reporter:
         """The last reports."""
         return tuple(self._last.values())
 
-    def _tune(self) -> None:
-        """Reads the bounds of batches and state that users have set for this executor."""
+    def _read_tuning(self) -> None:
+        """Reads the settings that users have changed for this executor."""
         try:
-            self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
+            self.tunable = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.tunable)
         except DsmsError as error:
-            log.debug("the bounds could not be read; the last ones stay in force", reason=str(error))
+            log.debug("the tunable settings could not be read; the last ones stay in force", reason=str(error))
 
     def _request_checkpoints(self) -> None:
         """Passes the last request for checkpoints on to the fragments."""
@@ -89,9 +89,9 @@ class Reporter:
         except ExternalError:
             return {}
 
-    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
-        lanes, manifest, measures = running
-        sampler = Sampler(name, measures, time.monotonic())
+    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, FragmentMetrics], ends: Ends) -> Report:
+        lanes, manifest, metrics = running
+        sampler = Sampler(name, metrics, time.monotonic())
         waiting = {lane_id: _waiting(progress) for lane_id, progress in manifest.lanes.items()}
         return Report(
             executor=self._settings.executor_id,
@@ -104,9 +104,9 @@ class Reporter:
         )
 
 
-def _waiting(progress: LaneManifest) -> Waiting:
+def _waiting(progress: LaneManifest) -> WaitingInput:
     offsets = {place: at.offset for place, at in progress.places.items()}
-    return Waiting(
+    return WaitingInput(
         offsets,
         {
             stage: (sum(segment.rows for segment in queue.segments), sum(segment.bytes for segment in queue.segments))

@@ -12,21 +12,21 @@ import structlog
 
 from connectors.kafka.client.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor.engine import Engine
-from dsms.executor.escalation import Remedy, Series
+from dsms.executor.escalation import FailureSeries, Remedy
 from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
 from dsms.executor.story_log import StoryLog, StoryStore
 from dsms.executor.worker_deaths import SearchStore, WorkerDeaths
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.model.catalog import Catalog
 from dsms.placement.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.fragment.state import remaining_failures
-from dsms.runtime.fragment.story import Entry, EntryKind
+from dsms.runtime.fragment.story import EntryKind, StoryEntry
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.errors import SparkFailed, WorkerDied
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
@@ -47,7 +47,7 @@ class Runner:
         name: str,
         settings: ExecutorSettings,
         engine: Engine,
-        bounds: Bounds,
+        tunable: TunableSettings,
         store: RunnerStore | None = None,
     ) -> None:
         """`store` keeps what is known about queries that kill their workers, so that other processes can use it,
@@ -55,11 +55,11 @@ class Runner:
         self.name, self._settings, self._engine = name, settings, engine
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
-        self._bounds = bounds
+        self._tunable = tunable
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
         #: Failures of Spark since the last committed epoch, and what to restart because of them.
-        self._series = Series()
+        self._series = FailureSeries()
         self.remedy: Remedy = "fragment"
         #: When the last epoch was committed.
         self._committed = 0.0
@@ -79,24 +79,24 @@ class Runner:
         if (reason := self._deaths.reason) is not None:
             self.status = msgspec.structs.replace(self.status, reason=reason)
 
-    def tune(self, bounds: Bounds) -> None:
-        """Sets the bounds of batches and of state."""
-        self._bounds = bounds
+    def tune(self, tunable: TunableSettings) -> None:
+        """Applies tunable settings."""
+        self._tunable = tunable
         if (fragment := self._fragment) is not None:
-            fragment.tune(self._deaths.bounds(bounds))
+            fragment.tune(self._deaths.tunable(tunable))
 
     def request_checkpoint(self, number: int) -> None:
         """Requests a checkpoint, if checkpoints are configured; a request is served once."""
         if (fragment := self._fragment) is not None and fragment.checkpoints is not None:
             fragment.checkpoints.request(number)
 
-    def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
+    def running(self) -> tuple[Mapping[str, Lane], Manifest, FragmentMetrics] | None:
         """The lanes, the manifest that they continue from, and their measurements; None while nothing runs."""
         fragment = self._fragment
         if fragment is None or self.status.state != RUNNING:
             return None
         state = fragment.state
-        return state.revision.lanes, state.revision.manifest, state.measures
+        return state.revision.lanes, state.revision.manifest, state.metrics
 
     def fails_alone(self, others: Iterable[Runner]) -> bool:
         """Whether other fragments have committed since this one began to fail: if so, what they share is sound."""
@@ -124,7 +124,7 @@ class Runner:
             log.debug("the story of a fragment could not be stored", fragment=self.name, reason=str(error))
 
     def _add_event(self, kind: EntryKind, queries: Iterable[str] = (), reason: str = "") -> None:
-        self.story.add(Entry(kind, self.story.now, queries=tuple(sorted(queries)), reason=reason))
+        self.story.add(StoryEntry(kind, self.story.now, queries=tuple(sorted(queries)), reason=reason))
 
     def _turn_or_fail(self, lease: int, catalog: Catalog | None) -> None:
         try:
@@ -132,19 +132,23 @@ class Runner:
             self._failures = 0
         except Fenced as error:
             self._fenced(error)
-        except (DsmsError, OSError) as raised:
-            error = _translated(raised)
-            if self._fragment is not None:
-                self._refused = {**self._refused, **refusals(error, self._fragment.state.plan)}
-            if isinstance(error, SparkFailed) and not self._is_of_a_query(error):
-                self._series = self._series.after(str(error), time.monotonic())
-                self.remedy = self._series.remedy
-            self._fail(error, RECOVERING)
-            self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
-            self._failures += 1
+        except (DsmsError, OSError) as error:
+            self._fail_for_a_while(_translated(error))
 
-    def _is_of_a_query(self, error: SparkFailed) -> bool:
-        """Whether workers died of a query, which is then searched for, and not of something that fragments share."""
+    def _fail_for_a_while(self, error: DsmsError) -> None:
+        """Stops the fragment, which starts again after a pause."""
+        if self._fragment is not None:
+            self._refused = {**self._refused, **refusals(error, self._fragment.state.plan)}
+        if isinstance(error, SparkFailed) and not self._caused_by_query(error):
+            self._series = self._series.after(str(error), time.monotonic())
+            self.remedy = self._series.remedy
+        self._fail(error, RECOVERING)
+        self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
+        self._failures += 1
+
+    def _caused_by_query(self, error: SparkFailed) -> bool:
+        """Whether the workers died because of a query, and not of something that fragments share. If so, the query is
+        searched for."""
         if self._fragment is None or not isinstance(error, WorkerDied):
             return False
         names, before = self._fragment.names, self._deaths.failed
@@ -191,7 +195,7 @@ class Runner:
         listener = FragmentListener(self._set_status, self.story)
         self._fragment = Fragment(self.name, lease, self._settings, self._engine, plan, listener)
         self._deaths.fragment_starts(plan)
-        self._fragment.tune(self._deaths.bounds(self._bounds))
+        self._fragment.tune(self._deaths.tunable(self._tunable))
         self._refused = remaining_failures(self._refused, plan)
         self._fragment.start({**self._refused, **self._deaths.failed}, self._deaths.trial)
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
@@ -223,7 +227,7 @@ class Runner:
         self.status = FragmentStatus(state, str(error))
 
     def _set_status(self, status: FragmentStatus) -> None:
-        self._series, self._committed = Series(), time.monotonic()
+        self._series, self._committed = FailureSeries(), time.monotonic()
         self._deaths.committed()
         if self._fragment is not None:
             self.status = self._with_checkpoint(status)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from dsms.runtime.fragment.story import Entry, Story, without_unused_batch
+from dsms.runtime.fragment.story import Story, StoryEntry, without_unused_batch
 from operators.core.decoding import Malformed, decoded
 
 #: An unchanged story is written again after this many seconds, so that it neither expires nor stays lost.
@@ -43,7 +43,7 @@ class StoryLog:
     ) -> None:
         self._fragment, self._executor, self._store = fragment, executor, store
         self._clock, self._monotonic = clock, monotonic
-        self._story, self._changing = Story(), threading.Lock()
+        self._story, self._lock = Story(), threading.Lock()
         self._publishing, self._continued = threading.Lock(), False
         self._published: Story | None = None
         self._published_at = 0.0
@@ -58,14 +58,14 @@ class StoryLog:
         """The time for the next entry, in seconds since 1970."""
         return self._clock()
 
-    def add(self, *entries: Entry) -> None:
+    def add(self, *entries: StoryEntry) -> None:
         """Adds entries."""
-        with self._changing:
+        with self._lock:
             self._story = self._story.after(*entries)
 
     def retract_batch(self) -> None:
         """Removes the entry about the last batch that has begun."""
-        with self._changing:
+        with self._lock:
             self._story = without_unused_batch(self._story)
 
     def publish(self) -> None:
@@ -83,8 +83,8 @@ class StoryLog:
         if self._continued:
             return
         earlier = _read(store.story(self._fragment, self._executor))
-        with self._changing:
-            self._story = earlier.before(self._story)
+        with self._lock:
+            self._story = earlier.followed_by(self._story)
         self._continued = True
 
 

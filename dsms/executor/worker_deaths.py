@@ -16,9 +16,9 @@ import structlog
 
 from connectors.alarms import Alarms
 from dsms.planner.physical.fragment_plan import FragmentPlan
-from dsms.runtime.fragment.culprit import Search, smaller_batches
+from dsms.runtime.fragment.culprit import CulpritSearch, smaller_batches
 from dsms.runtime.memory.worker_limit import limit_text
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from operators.core.decoding import Malformed, decoded
 from operators.core.errors import ExternalError
 
@@ -46,7 +46,7 @@ class WorkerDeaths:
 
     def __init__(self, fragment: str, alarms: Alarms, store: SearchStore | None = None) -> None:
         self._fragment, self._alarms, self._store = fragment, alarms, store
-        self._search: Search | None = None if store else Search()
+        self._search: CulpritSearch | None = None if store else CulpritSearch()
         self._epochs, self._counting = 0, threading.Lock()
 
     @property
@@ -65,14 +65,14 @@ class WorkerDeaths:
         """The reason in the fragment's status during a search."""
         return None if self._search is None or self._search.trial is None else _SEARCHES
 
-    def bounds(self, bounds: Bounds) -> Bounds:
-        """The bounds of batches, made smaller if the search requires it."""
+    def tunable(self, tunable: TunableSettings) -> TunableSettings:
+        """The tunable settings, with smaller batches if the search requires them."""
         search = self._known
         steps = search.smaller if search.trial is None else search.trial.smaller
         if not steps:
-            return bounds
-        least, most = (smaller_batches(size, steps) for size in (bounds.min_batch_records, bounds.max_batch_records))
-        return msgspec.structs.replace(bounds, min_batch_records=least, max_batch_records=most)
+            return tunable
+        least, most = (smaller_batches(size, steps) for size in (tunable.min_batch_records, tunable.max_batch_records))
+        return msgspec.structs.replace(tunable, min_batch_records=least, max_batch_records=most)
 
     def fragment_starts(self, plan: FragmentPlan) -> None:
         """Follows the plan of a fragment that starts, and counts its epochs from zero."""
@@ -132,20 +132,20 @@ class WorkerDeaths:
         return f"fragment {self._fragment}"
 
     @property
-    def _known(self) -> Search:
+    def _known(self) -> CulpritSearch:
         """The search, as this process or another one has stored it. Only the process that found that batches have to be
         smaller makes them smaller, because another one may have more memory."""
         if self._search is None:
             assert self._store is not None
             body = self._store.search(self._fragment)
             try:
-                found = decoded(body, Search) if body else Search()
+                found = decoded(body, CulpritSearch) if body else CulpritSearch()
                 self._search = msgspec.structs.replace(found, smaller=0)
             except Malformed:
-                self._search = Search()  # the search starts again
+                self._search = CulpritSearch()  # the search starts again
         return self._search
 
-    def _keep(self, search: Search) -> None:
+    def _keep(self, search: CulpritSearch) -> None:
         changed, self._search = search != self._search, search
         if not changed or self._store is None:
             return
@@ -163,7 +163,7 @@ def _reason() -> str:
     )
 
 
-def _together(search: Search) -> str:
+def _together(search: CulpritSearch) -> str:
     return (
         "workers died of queries that survive one by one, so together they need more memory than a worker may use "
         f"({limit_text()}); batches are reduced from now on (step {search.smaller})"

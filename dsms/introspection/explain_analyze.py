@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dsms.introspection.entities import Report, belongs_to, listed
-from dsms.introspection.metrics import micros, short
+from dsms.introspection.metrics import micros, rounded
 from dsms.introspection.operator_metrics import Operator
 from dsms.introspection.statistics import statistics_of
 from dsms.model import logical, properties
@@ -40,13 +40,13 @@ _COLUMNS = (
     "shared with",
     "id",
 )
-_SHARED = "the work of an operator that several queries share is counted once, and shown for each of them"
-_SILENT = "no executor has reported measurements yet"
+_SHARED_WORK = "the work of an operator that several queries share is counted once, and shown for each of them"
+_NO_MEASUREMENTS = "no executor has reported measurements yet"
 
 
 def explain_analyze(target: Object, reports: Sequence[Report], catalog: Catalog, size: float = 1.0) -> StatementResult:
     """The plan of a running query, one operator a row; inputs are below their operator and indented. `size` is the
-    present size of its windows as a fraction of their ranges."""
+    current size of its windows as a fraction of their ranges."""
     operators = [operator for report in reports for operator in report.operators if belongs_to(operator, target.name)]
     query = _planned(target, catalog)
     by_id = {operator.id: operator for operator in operators}
@@ -54,7 +54,7 @@ def explain_analyze(target: Object, reports: Sequence[Report], catalog: Catalog,
     shared = sum(len(operator.queries) > 1 for operator in operators)
     counts = f"{len(operators)} operators, {shared} of them shared, {tree.busy:.3g} s busy"
     message = f'{kind_of(target)} "{target.name}": {counts}'
-    notices = (_SILENT,) if not operators else (_SHARED,) if shared else ()
+    notices = (_NO_MEASUREMENTS,) if not operators else (_SHARED_WORK,) if shared else ()
     return StatementResult("EXPLAIN ANALYZE", message, _COLUMNS, tuple(tree.rows()), notices, target.name)
 
 
@@ -72,8 +72,8 @@ def expectations(query: PlannedQuery, statistics: Statistics, size: float) -> di
         for key, vertex in zip(flow.keys, flow.vertices, strict=True)
         if isinstance(vertex.operator, RangedWindow)
     }
-    present = replace(statistics, vertices={**statistics.vertices, **sized})
-    expected = zip(flow.keys, estimated(flow, present), strict=True)
+    current = replace(statistics, vertices={**statistics.vertices, **sized})
+    expected = zip(flow.keys, estimated(flow, current), strict=True)
     return {key: (vertex.flow.rows * statistics.speed, vertex.state_rows) for key, vertex in expected if vertex}
 
 
@@ -86,15 +86,15 @@ def labels(query: PlannedQuery) -> dict[str, str]:
     builder.scope = frozenset(source.number for source in properties.sources(node))
     lower(node, builder)
     keys, names = builder.dataflow().keys, dict[str, str]()
-    for part in _upwards(node):
+    for part in _inputs_first(node):
         if (port := builder.lowered.get(fingerprint(part))) is not None:
             names.setdefault(keys[port.vertex], label(part))
     return names
 
 
-def _upwards(node: logical.Node) -> Iterator[logical.Node]:
+def _inputs_first(node: logical.Node) -> Iterator[logical.Node]:
     for input_ in properties.inputs(node):
-        yield from _upwards(input_)
+        yield from _inputs_first(input_)
     yield node
 
 
@@ -118,28 +118,28 @@ class _Tree:
         fed = {feed for operator in self.operators.values() for feed in operator.inputs}
         for operator in self.operators.values():
             if operator.id not in fed:
-                yield from self._below(operator, 0)
+                yield from self._subtree(operator, 0)
 
-    def _below(self, operator: Operator, depth: int) -> Iterator[tuple[object, ...]]:
+    def _subtree(self, operator: Operator, depth: int) -> Iterator[tuple[object, ...]]:
         again = operator.id in self._seen
         self._seen.add(operator.id)
         yield self._row(operator, depth, " (as above)" if again else "")
         for feed in operator.inputs if not again else ():
             if feed in self.operators:
-                yield from self._below(self.operators[feed], depth + 1)
+                yield from self._subtree(self.operators[feed], depth + 1)
 
     def _row(self, operator: Operator, depth: int, note: str) -> tuple[object, ...]:
         others = tuple(name for name in operator.queries if name != self.query)
         rate, rows = self.expected.get(operator.key, (None, None))
-        share = short(100 * operator.busy_seconds / self.busy) if self.busy else None
+        share = rounded(100 * operator.busy_seconds / self.busy) if self.busy else None
         return (
-            "  " * depth + self._called(operator) + note,
+            "  " * depth + self._title(operator) + note,
             sum(operator.rows_in),
             operator.rows_out,
-            short(operator.rows_in_per_second),
-            short(operator.rows_out_per_second),
-            short(rate),
-            short(operator.selectivity),
+            rounded(operator.rows_in_per_second),
+            rounded(operator.rows_out_per_second),
+            rounded(rate),
+            rounded(operator.selectivity),
             micros(operator.seconds_per_row),
             share,
             operator.state_rows,
@@ -149,7 +149,7 @@ class _Tree:
             operator.id,
         )
 
-    def _called(self, operator: Operator) -> str:
+    def _title(self, operator: Operator) -> str:
         name = self.labels.get(operator.key)
         if name is None:
             return operator.operator

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from connectors.alarms import Alarms
-from dsms.runtime.fragment.story import Entry, EntryKind, Story
+from dsms.runtime.fragment.story import EntryKind, Story, StoryEntry
 from operators.core.decoding import Malformed, decoded
 
 #: Kinds of entries whose queries are their subject: without a query that the caller may read, such an entry is hidden.
@@ -47,7 +47,7 @@ def story_documents(stories: Mapping[str, Story], last: int) -> list[dict[str, A
     return [_document(entry, executor) for entry, executor in ordered[-last:]]
 
 
-def _document(entry: Entry, executor: str) -> dict[str, Any]:
+def _document(entry: StoryEntry, executor: str) -> dict[str, Any]:
     fields = msgspec.to_builtins(entry)
     del fields["kind"]
     times = {name: _time(fields[name]) for name in ("at", "until") if name in fields}
@@ -61,8 +61,8 @@ def _time(seconds: float) -> str:
 def readable_story(story: Story, may_read: Callable[[str], bool]) -> Story:
     """The story without the names of queries that may not be read, and without reasons that may contain other names.
 
-    >>> failed = Entry("query failed", 1.0, queries=("theirs",), reason="1 / 0")
-    >>> started = Entry("started", 0.0, queries=("mine", "theirs"))
+    >>> failed = StoryEntry("query failed", 1.0, queries=("theirs",), reason="1 / 0")
+    >>> started = StoryEntry("started", 0.0, queries=("mine", "theirs"))
     >>> [entry.queries for entry in readable_story(Story((started, failed)), lambda name: name == "mine").entries]
     [('mine',)]
     """
@@ -70,18 +70,19 @@ def readable_story(story: Story, may_read: Callable[[str], bool]) -> Story:
     return Story(tuple(entry for entry in seen if entry.queries or entry.kind not in _ABOUT_QUERIES))
 
 
-def _readable(entry: Entry, may_read: Callable[[str], bool]) -> Entry:
+def _readable(entry: StoryEntry, may_read: Callable[[str], bool]) -> StoryEntry:
     queries = tuple(filter(may_read, entry.queries))
     reason = entry.reason if queries and entry.kind in _ABOUT_QUERIES else ""
     return msgspec.structs.replace(entry, queries=queries, others=0, reason=reason)
 
 
-def sentence(entry: Entry) -> str:
+def sentence(entry: StoryEntry) -> str:
     """What happened and what followed from it.
 
-    >>> sentence(Entry("epoch committed", 0.0, epoch=8, plan_version=3, records=1200, seconds=0.5, commit_seconds=0.1))
+    >>> times = {"seconds": 0.5, "commit_seconds": 0.1}
+    >>> sentence(StoryEntry("epoch committed", 0.0, epoch=8, plan_version=3, records=1200, **times))
     'epoch 8 of plan 3 committed: 1,200 records, computed in 0.50 s, committed in 0.10 s'
-    >>> sentence(Entry("stopped", 0.0, until=9.0, count=4, reason="the executor ends"))
+    >>> sentence(StoryEntry("stopped", 0.0, until=9.0, count=4, reason="the executor ends"))
     'stopped: the executor ends (4 times, the last time at 1970-01-01T00:00:09+00:00)'
     """
     text = _SENTENCES[entry.kind](entry) + (f": {entry.reason}" if entry.reason else "")
@@ -90,7 +91,7 @@ def sentence(entry: Entry) -> str:
     return f"{text} ({entry.count} times, the last time at {_time(entry.until)})"
 
 
-def _committed(entry: Entry) -> str:
+def _committed(entry: StoryEntry) -> str:
     times = f"computed in {entry.seconds:,.2f} s, committed in {entry.commit_seconds:,.2f} s"
     what = f"{_records(entry)}, {times}"
     if entry.first_epoch:
@@ -99,30 +100,30 @@ def _committed(entry: Entry) -> str:
     return f"epoch {entry.epoch} of plan {entry.plan_version} committed: {what}{doubt if entry.in_doubt else ''}"
 
 
-def _claimed(entry: Entry) -> str:
+def _claimed(entry: StoryEntry) -> str:
     begins = f"it continues after epoch {entry.epoch}" if entry.epoch else "it begins at the start of its logs"
     return f"claimed under lease {entry.lease}; {begins}"
 
 
-def _batches(entry: Entry) -> str:
+def _batches(entry: StoryEntry) -> str:
     least, most, seconds = entry.bounds or (0, 0, 0.0)
     return f"{least:,} to {most:,} records in about {seconds:g} s"
 
 
-def _records(entry: Entry) -> str:
+def _records(entry: StoryEntry) -> str:
     return "1 record" if entry.records == 1 else f"{entry.records:,} records"
 
 
-def _queries(entry: Entry) -> str:
+def _queries(entry: StoryEntry) -> str:
     quoted, more = ", ".join(f'"{name}"' for name in entry.queries), f" and {entry.others} more" if entry.others else ""
     return f"{'query' if len(entry.queries) == 1 and not more else 'queries'} {quoted}{more}" if quoted else "no query"
 
 
-def _follows(change: str) -> Callable[[Entry], str]:
+def _follows(change: str) -> Callable[[StoryEntry], str]:
     return lambda entry: f"follows plan {entry.plan_version}, which {change} {_queries(entry)}"
 
 
-_SENTENCES: dict[EntryKind, Callable[[Entry], str]] = {
+_SENTENCES: dict[EntryKind, Callable[[StoryEntry], str]] = {
     "claimed": _claimed,
     "state restored": lambda entry: f"its state was restored from a checkpoint, that of epoch {entry.epoch}",
     "state rebuilt": lambda _: "its state is rebuilt from the logs",
@@ -151,5 +152,5 @@ _SENTENCES: dict[EntryKind, Callable[[Entry], str]] = {
 }
 
 
-def _search(entry: Entry) -> str:
+def _search(entry: StoryEntry) -> str:
     return f"; to find the query that kills them, now runs only {_queries(entry)}" if entry.queries else ""

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsms.measurements.work import Measured
+from dsms.measurements.work import VertexMetrics
 
 
 class Sample(NamedTuple):
     """The measurements of a vertex at `now` (a time of their clock), and the rates derived from them."""
 
-    measured: Measured
+    measured: VertexMetrics
     now: float
     rows_in_per_second: float
     rows_out_per_second: float
     load: float
 
     @classmethod
-    def of(cls, measured: Measured, now: float) -> Sample:
+    def of(cls, measured: VertexMetrics, now: float) -> Sample:
         """The sample of a vertex."""
         return cls(measured, now, *measured.rates(now))
 
@@ -33,10 +33,10 @@ def number(value: Any) -> Any:
     return sum(value) if isinstance(value, tuple) else value
 
 
-def short(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
     """A number rounded to four significant digits.
 
-    >>> short(1234567.0), short(0.0123456), short(None)
+    >>> rounded(1234567.0), rounded(0.0123456), rounded(None)
     (1235000.0, 0.01235, None)
     """
     return None if value is None else float(f"{value:.4g}")
@@ -44,7 +44,7 @@ def short(value: float | None) -> float | None:
 
 def micros(seconds: float | None) -> float | None:
     """Seconds as microseconds, rounded to four significant digits."""
-    return None if seconds is None else short(seconds * 1e6)
+    return None if seconds is None else rounded(seconds * 1e6)
 
 
 def cell(value: Any) -> object:
@@ -53,7 +53,7 @@ def cell(value: Any) -> object:
     >>> cell((3, 4)), cell(1234567), cell(0.0123456)
     (7, 1234567, 0.01235)
     """
-    return short(value) if isinstance(value, float) else number(value)
+    return rounded(value) if isinstance(value, float) else number(value)
 
 
 @dataclass(frozen=True)

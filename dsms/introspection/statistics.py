@@ -15,20 +15,20 @@ def statistics_of(reports: Iterable[Report]) -> Statistics:
     """The statistics of vertices and of kinds of operators. If several reports have a vertex, the one with the most
     input rows is used."""
     operators = sorted((operator for report in reports for operator in report.operators), key=_rows)
-    known = {operator.key: _known(operator) for operator in operators if _rows(operator)}
-    return Statistics(known, _seconds_a_row(operators), _speed(operators))
+    known = {operator.key: _measurements(operator) for operator in operators if _rows(operator)}
+    return Statistics(known, _seconds_per_row(operators), _speed(operators))
 
 
 def _rows(operator: Operator) -> int:
     return sum(operator.rows_in)
 
 
-def _known(operator: Operator) -> VertexMeasurements:
+def _measurements(operator: Operator) -> VertexMeasurements:
     known = VertexMeasurements(operator.selectivity, operator.state_rows, operator.gap, operator.rows_out)
     return known._replace(keys=operator.distinct_keys)
 
 
-def _seconds_a_row(operators: Iterable[Operator]) -> dict[str, float]:
+def _seconds_per_row(operators: Iterable[Operator]) -> dict[str, float]:
     """The busy seconds per input row of each kind of operator."""
     rows, busy = defaultdict[str, int](int), defaultdict[str, float](float)
     for operator in operators:

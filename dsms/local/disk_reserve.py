@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsms.model.sizes import written_bytes
+from dsms.model.sizes import format_size
 
 
 def free_bytes(directory: Path) -> int:
@@ -33,13 +33,13 @@ class DiskReserve:
         free, needed = self.free(self.directory), self.reserve * (2 if stopped else 1)
         if free >= needed:
             return None
-        sizes = f"has {written_bytes(free)} free, but the services need {written_bytes(needed)}"
+        sizes = f"has {format_size(free)} free, but the services need {format_size(needed)}"
         return f'the disk of "{self.directory}" {sizes}'
 
 
 def advice(reserve: int) -> str:
     """A hint for users with too little free space."""
     return (
-        f"free disk space: the services start again by themselves when {written_bytes(2 * reserve)} are free; "
+        f"free disk space: the services start again by themselves when {format_size(2 * reserve)} are free; "
         "to change the limit, set disk_reserve in dsms.toml, or DSMS_DISK_RESERVE"
     )

@@ -16,7 +16,7 @@ from connectors.credentials.secrets import check_no_secret
 from dsms.local.disk_reserve import DiskReserve
 from dsms.local.encoding import convert
 from dsms.local.ports import claim_port
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from operators.core.errors import ConfigError, UserError
 
 FILE_NAME = "dsms.toml"
@@ -74,7 +74,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @property
     def disk(self) -> DiskReserve | None:
         """The free disk space that the services need; None without a limit. Raises UserError if it is not a size."""
-        reserve = read_bytes(self.disk_reserve, "disk_reserve")
+        reserve = parse_size(self.disk_reserve, "disk_reserve")
         return None if reserve is None else DiskReserve(self.data_dir, reserve)
 
     @property

@@ -40,7 +40,7 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[ServiceState, ...] = ()
     error: str | None = None
     #: Why all services are stopped until the disk has enough free space; None if they are not stopped.
-    waits: str | None = None
+    paused_reason: str | None = msgspec.field(default=None, name="waits")
 
 
 def write_state(state: LocalState) -> None:

@@ -71,16 +71,15 @@ def backoff_s(failures: int) -> float:
 
 @dataclass(slots=True)
 class Supervision:
-    """The services of one data directory. `changed` is called whenever their state changes. `waits` is called with the
-    reason when the services stop for lack of disk space, and with None when they run again.
-    """
+    """The services of one data directory. `changed` is called whenever their state changes. `on_pause` is called with
+    the reason when the services stop for lack of disk space, and with None when they run again."""
 
     settings: LocalSettings
     environ: Mapping[str, str]
     services: tuple[Service, ...]
     report: Report
     changed: Callable[[tuple[ServiceState, ...]], None]
-    waits: Callable[[str | None], None] = lambda _: None
+    on_pause: Callable[[str | None], None] = lambda _: None
     disk: DiskReserve | None = None
     _watched: list[Watched] = field(default_factory=list)
 
@@ -116,7 +115,7 @@ class Supervision:
         """
         hint = advice(disk.reserve)
         self.report(f"{shortage}; stopping all services; {hint}")
-        self.waits(f"{shortage}; {hint}")
+        self.on_pause(f"{shortage}; {hint}")
         self.stop()
         settings = self.settings
         alone = settings.services_only
@@ -127,7 +126,7 @@ class Supervision:
             self.report("there is room on the disk again")
             for watched in self._watched:
                 self._start(watched, stopping)
-            self.waits(None)
+            self.on_pause(None)
 
     def _any_due(self) -> bool:
         return any([watched.due() for watched in self._watched])

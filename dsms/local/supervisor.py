@@ -108,8 +108,8 @@ def _wait_running(data_dir: Path, pid: int, report: Report) -> LocalState:
     if state is None or state.phase != "running":
         reason = state.error if state and state.error else "the supervisor of the services exited"
         raise ExternalError(reason, hint=_log_hint(data_dir))
-    if state.waits:
-        raise ExternalError(state.waits)
+    if state.paused_reason:
+        raise ExternalError(state.paused_reason)
     return state
 
 
@@ -133,7 +133,7 @@ def _end(pid: int) -> None:
 def _supervise(settings: LocalSettings, report: Report, launcher_runs: Callable[[], bool] = lambda: True) -> None:
     file = _StateFile(settings)
     with _locked(settings.data_dir), _stop_requests() as stopping:
-        callbacks = file.set_services, file.set_waits
+        callbacks = file.set_services, file.set_paused
         supervision = Supervision(settings, os.environ, services(settings), report, *callbacks, settings.disk)
         file.set_phase("starting")
         try:
@@ -177,9 +177,9 @@ class _StateFile:
     def set_services(self, states: tuple[ServiceState, ...]) -> None:
         self._write(msgspec.structs.replace(self._state, services=states))
 
-    def set_waits(self, reason: str | None) -> None:
+    def set_paused(self, reason: str | None) -> None:
         """Records why all services wait for free space on the disk; None if they do not wait."""
-        self._write(msgspec.structs.replace(self._state, waits=reason))
+        self._write(msgspec.structs.replace(self._state, paused_reason=reason))
 
     def set_error(self, error: str) -> None:
         self._write(msgspec.structs.replace(self._state, phase="failed", error=error))

@@ -18,7 +18,7 @@ from operators.core.errors import InternalError
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class PathOperator:
     """`cost` is in seconds per unit of input, `selectivity` the size of the output per unit of input."""
 
     cost: float
@@ -30,7 +30,7 @@ class Operator:
 
 
 #: Operators in the order in which an input passes through them; the output of the last one leaves the system.
-Path = tuple[Operator, ...]
+Path = tuple[PathOperator, ...]
 
 
 class Point(NamedTuple):
@@ -53,7 +53,7 @@ class Chain:
 def progress_chart(path: Path) -> tuple[Point, ...]:
     """The size of a unit of input before the path, and after each of its operators; 0 after the last.
 
-    >>> progress_chart((Operator(1, 0.5), Operator(4, 1)))
+    >>> progress_chart((PathOperator(1, 0.5), PathOperator(4, 1)))
     (Point(time=0, size=1), Point(time=1, size=0.5), Point(time=3.0, size=0))
     """
     reaching = list(accumulate((operator.selectivity for operator in path[:-1]), mul, initial=1))
@@ -98,7 +98,7 @@ def slope(start: Point, end: Point) -> float:
 def step_slopes(path: Path) -> tuple[float, ...]:
     """The slope of each operator by itself.
 
-    >>> step_slopes((Operator(1, 0.75), Operator(1, 0.5), Operator(2, 1)))
+    >>> step_slopes((PathOperator(1, 0.75), PathOperator(1, 0.5), PathOperator(2, 1)))
     (-0.25, -0.5, -0.5)
     """
     return tuple(slope(start, end) for start, end in pairwise(progress_chart(path)))
@@ -108,7 +108,7 @@ def step_slopes(path: Path) -> tuple[float, ...]:
 def chain_slopes(path: Path) -> tuple[float, ...]:
     """The slope of the chain of each operator.
 
-    >>> chain_slopes((Operator(1, 0.5), Operator(4, 1)))
+    >>> chain_slopes((PathOperator(1, 0.5), PathOperator(4, 1)))
     (-0.5, -0.25)
     """
     return tuple(chain.slope for chain in lower_envelope(progress_chart(path)) for _ in chain.operators)
@@ -118,12 +118,12 @@ def chain_slopes(path: Path) -> tuple[float, ...]:
 def remaining(path: Path) -> tuple[float, ...]:
     """For each operator, the remaining seconds of work for a unit that waits there: at it and all later operators.
 
-    >>> remaining((Operator(1, 0.5), Operator(4, 1)))
+    >>> remaining((PathOperator(1, 0.5), PathOperator(4, 1)))
     (3.0, 4)
     """
     backwards = accumulate(reversed(path[:-1]), _before, initial=path[-1].cost) if path else ()
     return tuple(backwards)[::-1]
 
 
-def _before(rest: float, operator: Operator) -> float:
+def _before(rest: float, operator: PathOperator) -> float:
     return operator.cost + operator.selectivity * rest

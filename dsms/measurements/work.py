@@ -66,11 +66,11 @@ def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
     return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence, keys=keys)
 
 
-class Measured(msgspec.Struct, frozen=True):
+class VertexMetrics(msgspec.Struct, frozen=True):
     """The measurements of a vertex of a lane. Times are seconds of one clock.
 
-    >>> measured = Measured(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
-    >>> measured.selectivity, measured.cost
+    >>> metrics = VertexMetrics(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
+    >>> metrics.selectivity, metrics.cost
     (0.25, 5e-05)
     """
 
@@ -93,7 +93,7 @@ class Measured(msgspec.Struct, frozen=True):
     #: The approximate number of distinct keys in its traces by key, on each target.
     keys: dict[int, tuple[float, ...]] = {}
 
-    def after(self, at: float, target: int, work: Work) -> Measured:
+    def after(self, at: float, target: int, work: Work) -> VertexMetrics:
         """The measurements after one more run on a target. If `at` is before the time of the last run, that time is
         used.
         """
@@ -105,7 +105,7 @@ class Measured(msgspec.Struct, frozen=True):
         if state.get(target, (0, 0)) != (sizes := (work.state_rows, work.state_bytes)):
             state = {**state, target: sizes}
         kept = self.adherence if work.adherence is None else {**self.adherence, target: work.adherence}
-        return Measured(
+        return VertexMetrics(
             self.since,
             now,
             self.runs + work.runs,
@@ -121,7 +121,7 @@ class Measured(msgspec.Struct, frozen=True):
             {**self.keys, target: work.keys} if work.keys else self.keys,
         )
 
-    def plus_sums_of(self, other: Measured) -> Measured:
+    def plus_sums_of(self, other: VertexMetrics) -> VertexMetrics:
         """Adds the sums of the same vertex in another lane, but not its state, which exists only once."""
         now = max(self.at, other.at)
         fade, other_fade = _faded(now - self.at), _faded(now - other.at)
@@ -180,7 +180,7 @@ class Measured(msgspec.Struct, frozen=True):
         every `HALF_LIFE_S`; the weights of all seconds since the beginning add up to one, so a steady rate is correct
         from the first second on.
 
-        >>> steady = Measured(since=0.0, at=0.0)
+        >>> steady = VertexMetrics(since=0.0, at=0.0)
         >>> for second in range(1, 4):
         ...     steady = steady.after(second - 0.5, 0, Work((300,), 30, 500_000_000))
         >>> [round(rate, 1) for rate in steady.rates(3.0)]
@@ -197,30 +197,31 @@ VertexWork = tuple[str, str, int, Work]
 
 
 @dataclass(frozen=True)
-class Measures:
+class FragmentMetrics:
     """The measurements of all vertices of a fragment, by lane and key. They survive recompilation of the lanes.
 
-    >>> begun = Measures(since=0.0).after(1.0, [("o3", "a", 0, Work((5,), 5, 10)), ("o3", "a", 1, Work((2,), 1, 10))])
-    >>> begun.of("o3", "a").rows_in, begun.of("o3", "b").rows_in
+    >>> work = [("o3", "a", 0, Work((5,), 5, 10)), ("o3", "a", 1, Work((2,), 1, 10))]
+    >>> metrics = FragmentMetrics(since=0.0).after(1.0, work)
+    >>> metrics.of("o3", "a").rows_in, metrics.of("o3", "b").rows_in
     ((7,), ())
     """
 
     since: float
-    by_vertex: Mapping[VertexId, Measured] = field(default_factory=dict)
+    by_vertex: Mapping[VertexId, VertexMetrics] = field(default_factory=dict)
 
-    def of(self, lane: str, key: str) -> Measured:
+    def of(self, lane: str, key: str) -> VertexMetrics:
         """The measurements of a vertex."""
-        return self.by_vertex.get((lane, key)) or Measured(self.since, self.since)
+        return self.by_vertex.get((lane, key)) or VertexMetrics(self.since, self.since)
 
-    def after(self, at: float, done: Iterable[VertexWork]) -> Measures:
+    def after(self, at: float, done: Iterable[VertexWork]) -> FragmentMetrics:
         """The measurements after the work of an epoch that ended at a time."""
         by_vertex = dict(self.by_vertex)
         for lane, key, target, work in done:
-            before = by_vertex.get((lane, key)) or Measured(self.since, self.since)
+            before = by_vertex.get((lane, key)) or VertexMetrics(self.since, self.since)
             by_vertex[(lane, key)] = before.after(at, target, work)
-        return Measures(self.since, by_vertex)
+        return FragmentMetrics(self.since, by_vertex)
 
-    def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
+    def kept(self, lanes: Mapping[str, Collection[str]]) -> FragmentMetrics:
         """The measurements of the current lanes and their vertices. The sums of a removed lane are added to those of
         another lane with the same vertex, or dropped if no lane has it.
         """
@@ -233,7 +234,7 @@ class Measures:
             if (lane, key) not in by_vertex and (heir := _lane_with(key, lanes)) is not None:
                 own = by_vertex.get((heir, key))
                 by_vertex[(heir, key)] = measured if own is None else own.plus_sums_of(measured)
-        return Measures(self.since, by_vertex)
+        return FragmentMetrics(self.since, by_vertex)
 
 
 def _lane_with(key: str, lanes: Mapping[str, Collection[str]]) -> str | None:

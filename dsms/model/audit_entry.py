@@ -22,5 +22,5 @@ class AuditEntry(msgspec.Struct, frozen=True):
     what: str
     outcome: str = ""
     seconds: float = 0.0
-    #: How many refused calls before this one have no entry of their own.
+    #: The number of refused calls before this one that were counted here and got no entry of their own.
     more: int = 0

@@ -10,7 +10,7 @@ import msgspec
 
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from operators.core.decoding import Malformed, decoded
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError
@@ -20,20 +20,20 @@ class WrongName(SqlError):
     """A statement names an object that does not exist or is of another kind. The hint has other names."""
 
     @abstractmethod
-    def among(self, may_read: Callable[[str], bool]) -> WrongName:
+    def with_readable_names(self, may_read: Callable[[str], bool]) -> WrongName:
         """The same error, whose hint has only names that the caller may read."""
 
 
 class NotFound(WrongName):
     """A statement names an object that does not exist; the hint has close matches."""
 
-    def __init__(self, name: str, place: Place, choices: Iterable[str]) -> None:
+    def __init__(self, name: str, place: TextLocation, choices: Iterable[str]) -> None:
         self._name, self._place, self._choices = name, place, tuple(choices)
         close = difflib.get_close_matches(name, self._choices) or self._choices
         hint = "have: " + ", ".join(close) if close else "nothing is registered yet"
         super().__init__(f'"{name}" not found', line=place.line, column=place.column, hint=hint)
 
-    def among(self, may_read: Callable[[str], bool]) -> NotFound:
+    def with_readable_names(self, may_read: Callable[[str], bool]) -> NotFound:
         """The same error, whose hint has only names that the caller may read."""
         return NotFound(self._name, self._place, filter(may_read, self._choices))
 
@@ -41,12 +41,12 @@ class NotFound(WrongName):
 class NotTable(WrongName):
     """A statement about a table names another kind of object; the hint lists the tables."""
 
-    def __init__(self, other: Object, place: Place, tables: Iterable[str]) -> None:
+    def __init__(self, other: Object, place: TextLocation, tables: Iterable[str]) -> None:
         self._other, self._place, self._tables = other, place, tuple(tables)
         message, hint = f'"{other.name}" is a {kind_of(other)}, not a table', ", ".join(self._tables)
         super().__init__(message, line=place.line, column=place.column, hint=f"have: {hint}" if hint else "")
 
-    def among(self, may_read: Callable[[str], bool]) -> NotTable:
+    def with_readable_names(self, may_read: Callable[[str], bool]) -> NotTable:
         """The same error, whose hint has only names that the caller may read."""
         return NotTable(self._other, self._place, filter(may_read, self._tables))
 
@@ -71,14 +71,14 @@ class Catalog(msgspec.Struct, frozen=True):
         """The object with this name, case-insensitive, or None."""
         return self.objects.get(name.lower())
 
-    def find(self, name: str, place: Place | None = None) -> Object:
+    def find(self, name: str, place: TextLocation | None = None) -> Object:
         """The object with this name. Raises NotFound at `place`, with a hint that has close matches, if none exists."""
-        named = self.get(name)
-        if named is None:
-            raise NotFound(name, place or Place(), [item.name for item in self.objects.values()])
-        return named
+        found = self.get(name)
+        if found is None:
+            raise NotFound(name, place or TextLocation(), [item.name for item in self.objects.values()])
+        return found
 
-    def find_any(self, name: str, place: Place | None = None) -> Object:
+    def find_any(self, name: str, place: TextLocation | None = None) -> Object:
         """The object with this name, otherwise the aggregate or function `name()`. Raises NotFound like `find`."""
         return self.get(name) or self.get(f"{name}()") or self.find(name, place)
 
@@ -142,7 +142,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Table)]
 
     def written_tables(self) -> list[Table]:
-        """The tables that statements write, without those that a query fills; oldest first."""
+        """The tables whose rows statements change, oldest first; tables that a query fills are left out."""
         return [table for table in self.tables() if table.filled_by is None]
 
     def aggregates(self) -> list[Aggregate]:
@@ -158,7 +158,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Query)]
 
     def running(self) -> list[Query]:
-        """The views and queries that lanes run: all except views over the clock, whose points are known in advance."""
+        """The views and queries that lanes run. Views over the clock need none: they are arithmetic."""
         return [query for query in self.queries() if query.periodic is None]
 
 

@@ -1,4 +1,5 @@
-"""What a field of a stored object is: it states its group, and what becomes of it when the object changes, once."""
+"""The roles of the fields of a stored object: what a field is about, and what becomes of its value when the object is
+replaced. A field states its role in its type, so all code that copies or resets fields agrees."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
-#: What its statement says; where and with what others it runs; what has happened to it since; how exact its results
-#: are.
+#: What a field is about. "declared": what the statement says. "placement": the fragments that run the object, and the
+#: queries with which it shares operators. "life": what has happened to it since it was created. "quality": how exact
+#: its results are.
 Group = Literal["declared", "placement", "life", "quality"]
-#: The value in a query that replaces another one: as its own statement says or implies (restated); as in the other one,
-#: and another value is refused (fixed); as in the other one, unless its own statement says otherwise (carried); the
-#: default, until it is derived again (reset).
+#: Where the new query of CREATE OR REPLACE takes the value of a field from. "restated": from its own statement, or the
+#: default of the clause. "fixed": from the replaced query; a statement with another value is refused. "carried": from
+#: the replaced query, unless its own statement gives a value. "reset": the default of the field, until the value is
+#: determined again.
 OnReplacement = Literal["restated", "fixed", "carried", "reset"]
 
 
@@ -24,11 +27,11 @@ class FieldRole:
 
     group: Group
     on_replacement: OnReplacement = "restated"
-    #: Whether a replacement that differs only in this field is one; otherwise CREATE OR REPLACE changes nothing.
+    #: Whether CREATE OR REPLACE compares the field: if no compared field differs, it changes nothing.
     compared: bool = False
-    #: Whether it gets its default when the query is assigned to another number of fragments.
+    #: Whether the field gets its default when the number of fragments that run the query changes.
     reset_on_division: bool = False
-    #: Whether a former version of the query keeps it, under the same name.
+    #: Whether `Former`, which stores an earlier version of a query, has a field of the same name.
     in_former: bool = False
 
 
@@ -41,16 +44,16 @@ def roles_of(kind: type[msgspec.Struct]) -> dict[str, FieldRole]:
     ('fixed', {})
     """
     hints = get_type_hints(kind, include_extras=True)
-    stated = {name: getattr(hints[name], "__metadata__", ()) for name in kind.__struct_fields__}
-    return {name: role for name, marks in stated.items() for role in marks if isinstance(role, FieldRole)}
+    metadata = {name: getattr(hints[name], "__metadata__", ()) for name in kind.__struct_fields__}
+    return {name: role for name, parts in metadata.items() for role in parts if isinstance(role, FieldRole)}
 
 
 def names_of(kind: type[msgspec.Struct], wanted: Callable[[FieldRole], bool]) -> tuple[str, ...]:
-    """The names of the fields whose role is wanted, in the order of the fields."""
+    """The names of the fields for whose role `wanted` is true, in the order of the fields."""
     return tuple(name for name, role in roles_of(kind).items() if wanted(role))
 
 
 def defaults_of(kind: type[msgspec.Struct], wanted: Callable[[FieldRole], bool]) -> dict[str, Any]:
-    """The default values of the fields whose role is wanted, by name."""
+    """The default values of the fields for whose role `wanted` is true, by name."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
     return {name: defaults[name] for name in names_of(kind, wanted)}

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import lru_cache, singledispatch
+from functools import cache, lru_cache, singledispatch
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,10 +24,10 @@ from operators.core.stored_names import ADDED_LATER
 
 #: With 80 bits, the probability that two of a million different plans have the same name is below 10^-12.
 _HEX_DIGITS = 20
-#: Fields of a source that describe its topic in Kafka rather than its records.
-_LEARNED = ("topic_id", "marked_by", "joined", "held", "skipped", "skipping", "homes")
+#: Fields of a source that describe the state of its topic in Kafka, which changes after the source is registered.
+_TOPIC_FIELDS = ("topic_id", "marked_by", "added_partitions", "adding_partitions_since", "skipped", "skipping", "homes")
 #: How many fingerprints of plans are memoized.
-_REMEMBERED = 1 << 14
+_MEMO_SIZE = 1 << 14
 
 
 def fingerprint(value: object) -> str:
@@ -50,7 +51,7 @@ def fingerprint(value: object) -> str:
 def _encoded(value: Any) -> bytes:
     """An injective encoding of a value: a tag for its type, then its content."""
     if is_dataclass(value) and not isinstance(value, type):
-        return _record(value)
+        return _digest_of_dataclass(value)
     raise TypeError(f"a value of type {type(value).__qualname__} has no fingerprint")
 
 
@@ -68,7 +69,7 @@ def _scalar(value: object) -> bytes:
 
 
 @_encoded.register(str)
-@lru_cache(_REMEMBERED, typed=True)
+@lru_cache(_MEMO_SIZE, typed=True)
 def _text(value: str) -> bytes:
     return _scalar(value)
 
@@ -112,22 +113,22 @@ def _(value: Mapping) -> bytes:  # type: ignore[type-arg]
 
 @_encoded.register
 def _(value: msgspec.Struct) -> bytes:
-    return _named_fields(value, value.__struct_fields__)
+    return _named_fields(value, value.__struct_fields__, _stored_names(type(value)))
 
 
-@memoized_by_identity(_REMEMBERED)
-def _record(value: Any) -> bytes:
+@memoized_by_identity(_MEMO_SIZE)
+def _digest_of_dataclass(value: Any) -> bytes:
     """The digest of a frozen dataclass. It is memoized; otherwise a plan node would be encoded once for each node above
     it.
     """
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
-    listed = [field for field in fields(value) if field.compare and not _added(field, value)]
+    listed = [field for field in fields(value) if field.compare and not _is_left_out(field, value)]
     encoded = _named_fields(value, [field.name for field in listed])
     return hashlib.sha256(encoded).digest()
 
 
-def _added(field: Field[Any], value: object) -> bool:
+def _is_left_out(field: Field[Any], value: object) -> bool:
     """Whether a field was added to its class later and has its default value. Such a field is left out, so older plans
     keep their names.
     """
@@ -139,15 +140,22 @@ def _(value: Source) -> bytes:
     """The source as it was registered, because later changes of its topic do not change what is computed from it.
     Fields in `added_later` are left out while they are None.
     """
-    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.joined))
-    named = (name for name in value.__struct_fields__ if name not in _LEARNED)
+    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.added_partitions))
+    named = (name for name in value.__struct_fields__ if name not in _TOPIC_FIELDS)
     later = value.added_later
-    return _named_fields(value, [name for name in named if name not in later or getattr(value, name) is not None])
+    present = [name for name in named if name not in later or getattr(value, name) is not None]
+    return _named_fields(value, present, _stored_names(Source))
 
 
-def _named_fields(value: object, names: Iterable[str]) -> bytes:
+@cache
+def _stored_names(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+    """The names under which the fields of a struct are stored. They stay the same when a field is renamed."""
+    return dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+
+
+def _named_fields(value: object, names: Iterable[str], stored: Mapping[str, str] = MappingProxyType({})) -> bytes:
     version = value.operator_version if hasattr(type(value), "operator_version") else None  # type: ignore[attr-defined]
-    content = [_text(name) + _encoded(getattr(value, name)) for name in names]
+    content = [_text(stored.get(name, name)) + _encoded(getattr(value, name)) for name in names]
     return _tagged(type(value), _encoded(version), *content)
 
 

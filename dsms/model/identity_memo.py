@@ -14,7 +14,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class _ByIdentity:
+class _IdentityKey:
     """A cache key that is equal only to a key of the same object. It keeps the object alive, so no other object can
     get its `id` while the key is in the cache."""
 
@@ -27,7 +27,7 @@ class _ByIdentity:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByIdentity) and self.value is other.value
+        return isinstance(other, _IdentityKey) and self.value is other.value
 
 
 def memoized_by_identity(size: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -43,13 +43,13 @@ def memoized_by_identity(size: int) -> Callable[[Callable[_P, _R]], Callable[_P,
 
     def memoize(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @lru_cache(size)
-        def cached(*keys: _ByIdentity) -> Any:
+        def cached(*keys: _IdentityKey) -> Any:
             call: Callable[..., _R] = function
             return call(*(key.value for key in keys))
 
         @wraps(function)
         def memoized(*arguments: _P.args, **_: _P.kwargs) -> _R:
-            result: _R = cached(*map(_ByIdentity, arguments))
+            result: _R = cached(*map(_IdentityKey, arguments))
             return result
 
         return memoized

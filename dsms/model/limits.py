@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final
 
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from operators.core.errors import ConfigError, UserError
 
 #: The setting that every error about a limit names.
@@ -46,7 +46,8 @@ class Limits:
     columns: int = 1_000
     #: Partitions of a topic that a statement creates.
     partitions: int = 256
-    #: Operators in the plan of a query, where those of a view count for each reference to it; and the plan's depth.
+    #: Operators in the plan of a query (operators of a view count once for each reference to it), and depth of the
+    #: plan.
     query_operators: int = 2_000
     query_nesting: int = 100
     #: Windows of TUMBLE, HOP and CUMULATE that contain one row: the row is copied for each of them.
@@ -81,7 +82,7 @@ class Limits:
     #: Characters of a regular expression or of a LIKE pattern.
     pattern_length: int = 1_000
 
-    def check(self, name: str, count: int, what: str, place: Place | None = None) -> None:
+    def check(self, name: str, count: int, what: str, place: TextLocation | None = None) -> None:
         """Raises UserError, or SqlError if `place` is given, if `count` exceeds the limit `name`. `what` is the
         message, with `{}` for the count.
         """

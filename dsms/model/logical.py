@@ -87,7 +87,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Restamp:
-    """ℜ(V) of a view V with its column TS: the instant at which V last changed the row."""
+    """ℜ(V): the rows of the view V with the additional column TS, the instant at which V last changed the row."""
 
     input: Node
     view: str
@@ -112,7 +112,8 @@ class Join:
 
 @dataclass(frozen=True)
 class SemiJoin:
-    """The rows of `left` that have a partner in `right`, or none if `anti`, with their multiplicities in `left`."""
+    """The rows of `left` that have a partner in `right` or, if `anti`, those that have none. Each row keeps its
+    multiplicity in `left`."""
 
     left: Node
     right: Node

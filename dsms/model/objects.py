@@ -81,8 +81,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     latent: bool = False
     #: The column with the instant of arrival (ESL's internal timestamps), which records do not contain.
     arrival: str | None = None
-    #: The source whose late records are the records of this one. The topic is then that of the other source's dead
-    #: letters.
+    #: If the records of this source are the late records of another source: the name of the other one, whose
+    #: dead-letter topic is the topic of this one.
     late_of: str | None = None
     #: The type of the timestamp column if that is not a declared column, and so not part of the row.
     timestamp_type: str = "BIGINT"
@@ -101,10 +101,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: writer.
     marked_by: str | None = None
     #: The partitions that were added to the topic later, each with the instant that its frontier starts at.
-    joined: dict[int, int] = {}
+    added_partitions: dict[int, int] = msgspec.field(default_factory=dict, name="joined")
     #: The version of the catalog since which reading is suspended because partitions are being added; None: not
     #: suspended.
-    held: int | None = None
+    adding_partitions_since: int | None = msgspec.field(default=None, name="held")
     #: The offsets named by SKIP RECORD, by partition. Their records become dead letters, with any content.
     skipped: dict[int, tuple[int, ...]] = {}
     #: The version of the catalog since which reading is suspended because a record is being skipped; None: not
@@ -121,12 +121,14 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     #: Promises about its records; records that break one are refused.
     constraints: tuple[Constraint, ...] = ()
     #: The topic of its dead letters; None: the one derived from its name.
-    letters: str | None = None
+    own_dead_letter_topic: str | None = msgspec.field(default=None, name="letters")
     #: In plans only: the partitions that a part of a query reads; None: all.
     only: tuple[int, ...] | None = None
 
     #: Fields that are newer than stored fingerprints; fingerprints leave them out while they are None.
-    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
+    added_later: ClassVar[frozenset[str]] = frozenset(
+        {"own_dead_letter_topic", "arrival", "late_of", "only", "ahead_ms"}
+    )
 
     @property
     def partitions_read(self) -> Sequence[int]:
@@ -145,7 +147,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     @property
     def dead_letter_topic(self) -> str:
         """The topic of its dead letters."""
-        return self.letters or dead_letter_topic(self.name)
+        return self.own_dead_letter_topic or dead_letter_topic(self.name)
 
     @property
     def schema(self) -> pa.Schema:
@@ -262,7 +264,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     output: Annotated[
         Literal["streamed", "complete", "istream", "dstream", "rstream"], FieldRole("declared", compared=True)
     ] = "streamed"
-    #: Of a view over the clock, which no lane runs: period and residues of its points.
+    #: Only for a view over the clock, which no lane runs: the period and the residues of its synchronisation points.
     periodic: Annotated[tuple[int, tuple[int, ...]] | None, FieldRole("declared")] = None
     #: Whether CREATE STREAM created it, as in PIPES and ESL: a SELECT over it is continuous.
     stream: Annotated[bool, FieldRole("declared")] = False
@@ -272,18 +274,21 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     family: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
     constants: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
     grouped: Annotated[bool, FieldRole("placement", "reset", reset_on_division=True)] = False
-    #: The fragment that runs it, and the ids of the sources that it reads.
+    #: The fragment that runs it.
     fragment: Annotated[str, FieldRole("placement", "carried")] = "0"
     #: The fragments that run it together, each for a shard of its keys; empty: one fragment runs all of it.
     shares: Annotated[tuple[str, ...], FieldRole("placement", reset_on_division=True)] = ()
     #: The version of the catalog in which its fragments were last changed; 0: never.
-    divided: Annotated[int, FieldRole("placement")] = 0
+    divided_at_version: Annotated[int, FieldRole("placement")] = msgspec.field(default=0, name="divided")
     #: Whether more fragments are assigned to it when it falls behind.
     fragments_by_load: Annotated[bool, FieldRole("declared", "carried", compared=True)] = False
+    #: The ids of the sources that it reads.
     reads: Annotated[tuple[str, ...], FieldRole("placement")] = ()
-    #: For view matching: digests by which other queries find this one as a candidate, and the queries from which this
-    #: one is computed, as they were when it was created.
-    marks: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
+    #: For view matching: the digests by which new queries find this one as a candidate (`match_digests`), and the
+    #: queries from whose rows this one is computed, as they were when it was created.
+    match_digests: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = msgspec.field(
+        default=(), name="marks"
+    )
     over: Annotated[tuple[Former, ...], FieldRole("placement", "reset", reset_on_division=True, in_former=True)] = ()
     #: Its relative share of the executor's time when the executor cannot keep up with all queries.
     weight: Annotated[float, FieldRole("declared", "carried", compared=True)] = 1.0
@@ -299,8 +304,6 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     first_offsets: Annotated[FirstOffsets, FieldRole("life", "carried", in_former=True)] = {}
     #: The instant at which it replaced another query, which published all changes before it.
     since: Annotated[int | None, FieldRole("life", "reset")] = None
-    #: The ids of the versions that it has replaced, the last first: executors that were cut off may still publish them.
-    earlier: Annotated[tuple[str, ...], FieldRole("life", "reset")] = ()
     #: The largest allowed relative error of its results; None: they are exact.
     max_error: Annotated[float | None, FieldRole("quality", compared=True)] = None
     #: How far it may lag behind its sources before input is shed, in milliseconds.
@@ -309,11 +312,13 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     error_columns: Annotated[bool, FieldRole("quality", compared=True, in_former=True)] = False
     #: The condition that a record must satisfy to be shed; None: any record may be shed.
     shed_where: Annotated[str | None, FieldRole("quality", compared=True, in_former=True)] = None
-    #: Bytes of memory: for all its state, by choosing the sizes of its windows; with sketches, for those of each group.
+    #: A limit in bytes. Alone, it limits all state of the query: the sizes of its windows are chosen to fit. Together
+    #: with `max_error`, it limits the sketches of each group.
     memory: Annotated[int | None, FieldRole("quality", compared=True)] = None
     #: The error of its sketches, if both `memory` and `max_error` are given; None: its operators keep all values.
     sketch_error: Annotated[float | None, FieldRole("quality", in_former=True)] = None
-    #: The query that it replaced, while that is still needed; with `lasting`, as long as this query exists.
+    #: The version that it replaced, while results still depend on it; if `lasting`, they do as long as this query
+    #: exists.
     former: Annotated[Former | None, FieldRole("life", "reset")] = None
     lasting: Annotated[bool, FieldRole("life")] = False
     #: For a continuous INSERT: the id of the table whose log its result topic is.
@@ -331,6 +336,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: Whether equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too; in older
     #: queries timestamps do not matter.
     streams_united: Annotated[bool, FieldRole("declared", in_former=True)] = False
+    #: The ids of the versions that it has replaced, the last first: executors that were cut off may still publish them.
+    earlier: Annotated[tuple[str, ...], FieldRole("life", "reset")] = ()
 
     @property
     def fragments(self) -> tuple[str, ...]:

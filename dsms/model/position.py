@@ -6,8 +6,8 @@ from operators.core.errors import SqlError
 
 
 def position_of(node: exp.Expr) -> tuple[int, int]:
-    """Line and column, from 1, of the first word of the node whose location is known. If no word has a location, the
-    nodes above are tried; (1, 1) is the last resort.
+    """Line and column, from 1, of the first word of the node whose location is known. If no word of the node has one,
+    the location of the nodes around it; (1, 1) if these have none either.
 
     >>> import sqlglot
     >>> position_of(sqlglot.parse_one("SELECT 1 +\\n  total").find(exp.Column))
@@ -22,7 +22,7 @@ def position_of(node: exp.Expr) -> tuple[int, int]:
 
 
 def error_at(node: exp.Expr, message: str, *, hint: str = "") -> SqlError:
-    """The error that points at the node."""
+    """An error with the location of the node."""
     line, column = position_of(node)
     return SqlError(message, line=line, column=column, hint=hint)
 

@@ -89,7 +89,7 @@ class AccessRules:
         return topic in self.readable_topics or self.write_topic(topic)
 
     def write_topic(self, topic: str) -> bool:
-        """Whether the topic may be written by publishing records, or become that of a new table or query."""
+        """Whether records may be published to the topic, and a new table or query may use it."""
         return topic in self.writable_topics
 
 

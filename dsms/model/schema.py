@@ -18,7 +18,7 @@ from operators.streams.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 #: Nodes whose visible columns are those of their input.
-_PLAIN = (
+_KEEPS_VISIBLE_COLUMNS = (
     logical.Filter,
     logical.Sample,
     logical.TimeWindow,
@@ -178,6 +178,6 @@ def visible(node: logical.Node) -> pa.Schema:
     """The columns that `*` selects. TS of a relational view is a pseudo-column, which can only be read by name."""
     shown = schema(node)
     below = node
-    while isinstance(below, _PLAIN):
+    while isinstance(below, _KEEPS_VISIBLE_COLUMNS):
         below = below.input
     return shown.remove(shown.get_field_index(TS)) if isinstance(below, logical.StreamScan | logical.Restamp) else shown

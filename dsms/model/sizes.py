@@ -8,14 +8,14 @@ from operators.core.errors import UserError
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 
-#: The largest size that is accepted, which no memory has, and the most characters of its number.
-_MOST, _DIGITS = 2**60, 20
+#: The largest size that is accepted, more than any memory has, and the greatest number of characters of its number.
+_LARGEST, _MOST_DIGITS = 2**60, 20
 
 
-def written_bytes(size: float) -> str:
+def format_size(size: float) -> str:
     """Formats a size with three significant digits, in the largest unit that gives at least 1.
 
-    >>> written_bytes(12_345_678), written_bytes(900)
+    >>> format_size(12_345_678), format_size(900)
     ('12.3 MB', '900 bytes')
     """
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -24,16 +24,16 @@ def written_bytes(size: float) -> str:
     return f"{size:.3g} bytes"
 
 
-def read_bytes(text: str, name: str = "state_memory") -> int | None:
+def parse_size(text: str, name: str = "state_memory") -> int | None:
     """Parses a number of bytes; None for `none`. Raises UserError, which names the option `name`, for any other text.
 
-    >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
+    >>> parse_size("500 MB"), parse_size("2GiB"), parse_size("0"), parse_size("none")
     (500000000, 2147483648, 0, None)
     """
     if text.strip().lower() == "none":
         return None
     size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text, re.ASCII)
-    known = size is not None and len(size[1]) <= _DIGITS and size[2].upper() in _UNITS
-    if size is None or not known or float(size[1]) * _UNITS[size[2].upper()] > _MOST:
+    known = size is not None and len(size[1]) <= _MOST_DIGITS and size[2].upper() in _UNITS
+    if size is None or not known or float(size[1]) * _UNITS[size[2].upper()] > _LARGEST:
         raise UserError(f'{name} needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
     return int(float(size[1]) * _UNITS[size[2].upper()])

@@ -20,7 +20,7 @@ Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextLocation:
     """The location of a word in the script: line and column, both from 1."""
 
     line: int = 1
@@ -29,7 +29,7 @@ class Place:
     def error(self, message: str, hint: str = "") -> SqlError:
         """An error that points to this location.
 
-        >>> str(Place(2, 5).error("no such thing"))
+        >>> str(TextLocation(2, 5).error("no such thing"))
         'line 2, column 5: no such thing'
         """
         return SqlError(message, line=self.line, column=self.column, hint=hint)
@@ -40,7 +40,7 @@ class Name:
     """An identifier as written, with its location."""
 
     text: str
-    place: Place = Place()
+    place: TextLocation = TextLocation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Clause:
 
     name: str
     words: tuple[str, ...]
-    place: Place
+    place: TextLocation
 
 
 class Statement:
@@ -108,7 +108,7 @@ class DeclareStream(Statement):
 
 
 @dataclass(frozen=True)
-class Written:
+class ParsedExpression:
     """An expression and its text."""
 
     tree: exp.Expr
@@ -124,8 +124,8 @@ class CreateTable(Statement):
     columns: tuple[ColumnDefinition, ...]
     keys: tuple[Name, ...]
     sql: str
-    defaults: tuple[tuple[Name, Written], ...] = ()
-    checks: tuple[tuple[str, Written], ...] = ()
+    defaults: tuple[tuple[Name, ParsedExpression], ...] = ()
+    checks: tuple[tuple[str, ParsedExpression], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ class Replay(Statement):
     """`REPLAY DEAD LETTERS OF source [SET value = expression] [WHERE predicate]`."""
 
     name: Name
-    value: Written | None
-    where: Written | None
+    value: ParsedExpression | None
+    where: ParsedExpression | None
     sql: str
 
 
@@ -326,7 +326,7 @@ class Estimate:
     alias: str | None
     column: str
     by_amount: bool
-    place: Place
+    place: TextLocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 LONGEST_NAME: Final = 200
 _INTERNAL = ("_dsms.", "__")
 _DEAD_LETTERS = re.compile(r"dsms\..+\.dead-letters")
-_SUBJECT_ENDS = ("-key", "-value")
-_OPENING = "an administrator can open it for reading with DSMS_OPEN_TOPICS"
+_SUBJECT_SUFFIXES = ("-key", "-value")
+_OPEN_HINT = "an administrator can open it for reading with DSMS_OPEN_TOPICS"
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,21 @@ can open it for reading with DSMS_OPEN_TOPICS
     def check_source(self, topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
         """Raises UserError if no source may read the topic. The message names only objects that the caller may read."""
         check_topic(topic)
-        reason = _internal(topic) or _owned(topic, catalog, may_read)
+        reason = _reserved_by_name(topic) or _reserved_by_object(topic, catalog, may_read)
         if reason and not any(fnmatchcase(topic, pattern) for pattern in self.opened):
-            raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPENING)
+            raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPEN_HINT)
 
     def check_subject(self, subject: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
         """Raises UserError if a subject of the schema registry is reserved or too long. The message names only objects
         that the caller may read.
         """
-        end = next((end for end in _SUBJECT_ENDS if subject.endswith(end)), "")
+        end = next((end for end in _SUBJECT_SUFFIXES if subject.endswith(end)), "")
         topic = subject.removesuffix(end)
         if len(topic) > _LONGEST_TOPIC:
             raise UserError(
                 f"a subject has {len(subject)} characters", hint=f"a topic has at most {_LONGEST_TOPIC} characters"
             )
-        if reason := _internal(topic) or _owned(topic, catalog, may_read):
+        if reason := _reserved_by_name(topic) or _reserved_by_object(topic, catalog, may_read):
             raise UserError(f'subject "{subject}" is reserved: topic "{topic}" {reason}', hint="choose another subject")
 
 
@@ -87,7 +87,7 @@ def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) 
     The message names only objects that the caller may read.
     """
     check_topic(topic)
-    if reason := _internal(topic):
+    if reason := _reserved_by_name(topic):
         raise UserError(f'topic "{topic}" is reserved: it {reason}', hint="choose another topic")
     for other in catalog.objects.values():
         if not _is_over_clock(other) and getattr(other, "topic", None) == topic:
@@ -110,7 +110,7 @@ system writes it; publish to the topic of a source
     """
     principal.check_write_topic(topic)
     check_topic(topic)
-    reason = _internal(topic) or _owned(topic, catalog, principal.may_read)
+    reason = _reserved_by_name(topic) or _reserved_by_object(topic, catalog, principal.may_read)
     if not reason or (forced and allows(principal.role, "administrator")):
         return
     if forced:
@@ -130,15 +130,15 @@ def check_name(name: Name) -> None:
         )
 
 
-def _internal(topic: str) -> str:
-    """Why the name of a topic is reserved, as a verb phrase; "" if it is not reserved."""
+def _reserved_by_name(topic: str) -> str:
+    """The reason, as a verb phrase, if a topic is reserved because of its name; else ""."""
     if topic.startswith(_INTERNAL):
         return "is an internal topic"
     return "holds dead letters" if _DEAD_LETTERS.fullmatch(topic) else ""
 
 
-def _owned(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> str:
-    """To which object a topic belongs, or whose dead letters it holds, as a verb phrase; "" if it is free."""
+def _reserved_by_object(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) -> str:
+    """The reason, as a verb phrase, if a topic is reserved because an object of the catalog uses it; else ""."""
     for item in catalog.objects.values():
         if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):
             return f"belongs to {_named(item, may_read)}"

@@ -43,18 +43,18 @@ def parse_type(source: exp.Expr | str) -> pa.DataType:
     >>> parse_type("ROW(a INT, b STRING)")
     StructType(struct<a: int32, b: string>)
     """
-    return _written(source.strip()) if isinstance(source, str) else _bind(source)
+    return _parse_text(source.strip()) if isinstance(source, str) else _arrow_type(source)
 
 
 @lru_cache(maxsize=4096)
-def _written(text: str) -> pa.DataType:
+def _parse_text(text: str) -> pa.DataType:
     text = _NULLABLE.sub("", text)  # stored aggregates may have it
     if text[:3].upper() == "ROW":
         text = "STRUCT" + text[3:]
     if (scalar := BY_NAME.get(text.upper())) is not None:
         return scalar.arrow
     try:
-        return _bind(sqlglot.parse_one(text, read="duckdb", into=exp.DataType))
+        return _arrow_type(sqlglot.parse_one(text, read="duckdb", into=exp.DataType))
     except sqlglot.ParseError as error:
         raise SqlError(f'type "{text}" not found', hint=f"have: {NAMES}") from error
 
@@ -68,23 +68,23 @@ def type_sql(type_: pa.DataType) -> str:
     return type_name(type_)
 
 
-def _bind(node: exp.Expr) -> pa.DataType:
+def _arrow_type(node: exp.Expr) -> pa.DataType:
     if not isinstance(node, exp.DataType):
-        return _by_word(node, node.name)
+        return _named_type(node, node.name)
     kind = node.this
     if kind in (_T.DECIMAL, _T.BIGDECIMAL):
         return _decimal(node)
     if kind in (_T.ARRAY, _T.LIST):
         if len(node.expressions) != 1:
             raise error_at(node, "an array needs the type of its elements", hint="for example ARRAY<INT> or INT[]")
-        return pa.list_(_bind(node.expressions[0]))
+        return pa.list_(_arrow_type(node.expressions[0]))
     if kind in (_T.STRUCT, _T.OBJECT):
         return _struct(node)
     name = str(node.args.get("kind") or (kind.value if isinstance(kind, exp.DType) else kind))
-    return _by_word(node, name)
+    return _named_type(node, name)
 
 
-def _by_word(node: exp.Expr, name: str) -> pa.DataType:
+def _named_type(node: exp.Expr, name: str) -> pa.DataType:
     if (scalar := BY_NAME.get(name.upper())) is not None:
         return scalar.arrow
     raise error_at(node, f'type "{name}" not found', hint=_INSTEAD.get(name.upper(), f"have: {NAMES}"))
@@ -110,5 +110,5 @@ def _struct(node: exp.DataType) -> pa.DataType:
     for field in node.expressions:
         if not isinstance(field, exp.ColumnDef) or field.args.get("kind") is None:
             raise error_at(node, "every field of a struct needs a name and a type", hint="for example STRUCT<a INT>")
-        fields.append(pa.field(field.name, _bind(field.args["kind"])))
+        fields.append(pa.field(field.name, _arrow_type(field.args["kind"])))
     return pa.struct(fields)

@@ -8,10 +8,11 @@ from typing import Literal
 
 #: A number of executors at which queries fell behind is tried again once the arrival rate is at most this part of the
 #: rate then.
-_LESS = 0.7
-#: The time for which a query that falls behind may seem to catch up; and for which a rate at which queries fell behind
-#: is remembered.
-_MOMENT_S, _DAY_S = 10.0, 86_400.0
+_LOWER_RATE = 0.7
+#: A query that falls behind still counts as behind while it seems to catch up for at most this many seconds.
+_MOMENT_S = 10.0
+#: For how many seconds a rate at which queries fell behind is remembered.
+_DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class History:
     fell_behind_at: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     queries: frozenset[str] = frozenset()
     #: The number of executors before it was last reduced by one; 0 after an increase.
-    before: int = 0
+    count_before_decrease: int = 0
 
 
 def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
@@ -62,7 +63,7 @@ def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: floa
 
     If a query has fallen behind for `up_s`, the number doubles, because each increase costs the start time of an
     executor. If the last change was a decrease by one, it is undone instead. If all queries have been caught up for
-    `down_s`, the number decreases by one, unless queries fell behind with the smaller number at nearly the present
+    `down_s`, the number decreases by one, unless queries fell behind with the smaller number at nearly the current
     rate. An increase never goes beyond the number of fragments, and the number does not grow while executors start or
     end.
 
@@ -75,7 +76,7 @@ def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: floa
     bounded = min(max(load.requested, scaling.least), scaling.most)
     if bounded != load.requested:
         return bounded, replace(past, since=None)
-    same = _seen(load, past, now)
+    same = _with_pace(load, past, now)
     elapsed = now - same.since if same.since is not None else 0.0
     if load.pace == "behind" and load.ready != load.requested:
         return load.requested, replace(same, since=None)
@@ -91,7 +92,7 @@ def _of_these_queries(load: ExecutorLoad, past: History) -> History:
     return past if past.queries == load.queries else replace(past, queries=load.queries, fell_behind_at={})
 
 
-def _seen(load: ExecutorLoad, past: History, now: float) -> History:
+def _with_pace(load: ExecutorLoad, past: History, now: float) -> History:
     """The history after this moment. A query that seems to catch up briefly, between two batches, still counts as
     behind.
     """
@@ -103,7 +104,7 @@ def _seen(load: ExecutorLoad, past: History, now: float) -> History:
 
 
 def _more(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
-    enough = past.before if past.before > load.requested else 2 * load.requested
+    enough = past.count_before_decrease if past.count_before_decrease > load.requested else 2 * load.requested
     count = max(load.requested, min(enough, scaling.most, load.fragments))
     if count == load.requested:
         return count, past
@@ -115,9 +116,9 @@ def _more(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tu
 def _fewer(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
     count = max(load.requested - 1, scaling.least)
     at = _known(past, count, now)
-    if count == load.requested or (at is not None and load.arriving > _LESS * at):
+    if count == load.requested or (at is not None and load.arriving > _LOWER_RATE * at):
         return load.requested, past
-    return count, replace(past, since=None, before=load.requested)
+    return count, replace(past, since=None, count_before_decrease=load.requested)
 
 
 def _known(past: History, count: int, now: float) -> float | None:

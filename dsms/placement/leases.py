@@ -10,7 +10,7 @@ import msgspec
 
 from connectors.alarms import Alarm, Alarms
 from dsms.model.objects import JoinOrders
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from operators.core.decoding import Int64, Malformed, Natural, decoded
 
 #: States of an executor: it cannot run fragments yet; it has no fragments; it runs its fragments; it tries to run them.
@@ -104,7 +104,8 @@ class FragmentStatus(msgspec.Struct, frozen=True):
 
 
 class ExecutorStatus(msgspec.Struct, frozen=True):
-    """The status that an executor reports with every heartbeat: the states of its fragments, and their totals."""
+    """The status that an executor reports whenever it renews its lease: the states of its fragments, and their
+    totals."""
 
     state: str = IDLE
     plan_version: int = 0
@@ -116,18 +117,18 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     #: What records of sources wait for, by source.
     waits: dict[str, str] = {}
     fragments: dict[str, str] = {}
-    #: The bounds of its batches and of its state.
-    bounds: Bounds | None = None
+    #: Its current tunable settings.
+    tunable: TunableSettings | None = msgspec.field(default=None, name="bounds")
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
     #: The checkpoints of its fragments, if any are made.
     checkpoints: dict[str, CheckpointStatus] = {}
-    #: The alarms for invalid data that it has read; whether its records in internal topics, and its results, name it as
-    #: their writer.
+    #: The alarms for invalid data that it has read.
     alarms: tuple[Alarm, ...] = ()
-    marks: bool = False
-    marks_results: bool = False
+    #: Whether its records in internal topics name it as their writer, and whether its results name the cluster.
+    names_writer: bool = msgspec.field(default=False, name="marks")
+    names_result_writer: bool = msgspec.field(default=False, name="marks_results")
 
 
 def executor_status(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
@@ -227,7 +228,7 @@ def read_assignments(body: bytes | None) -> dict[str, Assignment]:
 
 
 def read_statuses(bodies: Mapping[str, bytes], alarms: Alarms) -> dict[str, ExecutorStatus]:
-    """The statuses in the heartbeats of executors, by name. An invalid one is left out and raises an alarm."""
+    """The statuses that executors have reported, by name. An invalid one is left out and raises an alarm."""
     statuses: dict[str, ExecutorStatus] = {}
     for name, body in bodies.items():
         place = f"executor:{name}"

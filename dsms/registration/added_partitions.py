@@ -41,7 +41,7 @@ def sources_with_added_partitions(
 
 def with_reading_suspended(catalog: Catalog, source: Source) -> Catalog:
     """The catalog in which reading of the source is suspended."""
-    return with_source(catalog, msgspec.structs.replace(source, held=catalog.version + 1))
+    return with_source(catalog, msgspec.structs.replace(source, adding_partitions_since=catalog.version + 1))
 
 
 def with_partitions(catalog: Catalog, source: Source, count: int, instant: int | None) -> Catalog:
@@ -50,27 +50,33 @@ def with_partitions(catalog: Catalog, source: Source, count: int, instant: int |
     new = dict.fromkeys(range(source.partitions, count), BEGINNING if instant is None else instant)
     return with_source(
         catalog,
-        msgspec.structs.replace(source, partitions=count, joined={**source.joined, **new}, held=None),
+        msgspec.structs.replace(
+            source, partitions=count, added_partitions={**source.added_partitions, **new}, adding_partitions_since=None
+        ),
     )
 
 
 def with_source(catalog: Catalog, source: Source) -> Catalog:
     """The catalog with a source replaced, also in the copies that earlier versions of queries hold."""
-    changed = [after for item in catalog.objects.values() if (after := _reading(item, source)) != item]
+    changed = [
+        after for item in catalog.objects.values() if (after := _with_source_in_former_versions(item, source)) != item
+    ]
     return catalog.with_changed(source, *(item for item in changed if item.name != source.name))
 
 
-def _reading(item: Object, source: Source) -> Object:
+def _with_source_in_former_versions(item: Object, source: Source) -> Object:
     if not isinstance(item, Query) or not (item.former or item.over):
         return item
-    former = None if item.former is None else _remembering(item.former, source)
-    return msgspec.structs.replace(item, former=former, over=tuple(_remembering(view, source) for view in item.over))
+    former = None if item.former is None else _former_with_source(item.former, source)
+    return msgspec.structs.replace(
+        item, former=former, over=tuple(_former_with_source(view, source) for view in item.over)
+    )
 
 
-def _remembering(former: Former, source: Source) -> Former:
+def _former_with_source(former: Former, source: Source) -> Former:
     objects = tuple(
-        source if isinstance(item, Source) and item.id == source.id else _reading(item, source)
+        source if isinstance(item, Source) and item.id == source.id else _with_source_in_former_versions(item, source)
         for item in former.objects
     )
-    over = tuple(_remembering(view, source) for view in former.over)
+    over = tuple(_former_with_source(view, source) for view in former.over)
     return msgspec.structs.replace(former, objects=objects, over=over)

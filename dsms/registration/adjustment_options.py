@@ -1,4 +1,5 @@
-"""Checks the options by which a query gives up exact results or window sizes: MAX_ERROR and its companions, MEMORY."""
+"""Checks the options that let the system adjust a query while it runs: MAX_ERROR and others for load shedding, and
+MEMORY, which bounds window sizes or sketches."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from dsms.planner.optimizer.window_ranges import ranged
 from operators.core.errors import SqlError, UserError
 from operators.kernels.near_values import LEAST_ERROR
 
-_QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
+_SHEDDING_OPTIONS = ("max_error", "deadline", "error_columns", "shed_where")
 
 
-def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
+def check_shedding_options(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
     """Raises SqlError for options of load shedding that the statement does not allow or that would have no effect."""
-    given = [clause for clause in statement.clauses if clause.name in _QUALITY]
+    given = [clause for clause in statement.clauses if clause.name in _SHEDDING_OPTIONS]
     if given and statement.kind == "view":
         why = "readers of a view expect exact results"
         raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
@@ -34,37 +35,37 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
-    """The query with the error of its sketches, if it has both MEMORY and MAX_ERROR. Raises SqlError if MEMORY is given
-    for a query that has nothing to adjust, or is too small."""
+    """The query, with the error of its sketches if it has both MEMORY and MAX_ERROR. Raises SqlError if the query has
+    MEMORY but nothing whose size it could determine, or if MEMORY is too small."""
     clause = next((clause for clause in statement.clauses if clause.name == "memory"), None)
     if clause is None or draft.memory is None:
         return draft
     if statement.kind == "view":
         why = "readers of a view expect exact results"
         raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
-    sized = ranged(node)
-    if sized and draft.max_error is not None:
+    has_window_ranges = ranged(node)
+    if has_window_ranges and draft.max_error is not None:
         hint = "omit MAX_ERROR: the sizes of such a window are chosen by MEMORY alone"
         raise clause.place.error("MAX_ERROR cannot be combined with a window with a range of sizes", hint)
     if draft.max_error is not None:
         return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
-    if not sized:
+    if not has_window_ranges:
         hint = "write one such as [Range Min 5 Minutes Max 1 Hour], or add MAX_ERROR; STATE_MEMORY moves state to disk"
         raise clause.place.error("MEMORY needs a window with a range of sizes", hint)
     return draft
 
 
-def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
-    if most < LEAST_ERROR:
+def _with_sketches(draft: Query, node: logical.Node, memory: int, max_error: float, place: st.TextLocation) -> Query:
+    if max_error < LEAST_ERROR:
         raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
     try:
         error = least_error(node, memory)
-        if error is None or error > most:
-            need = f"MAX_ERROR {most:g} needs {memory_of(node, min(most, MOST_ERROR)):,} bytes for each group"
+        if error is None or error > max_error:
+            need = f"MAX_ERROR {max_error:g} needs {memory_of(node, min(max_error, MOST_ERROR)):,} bytes for each group"
             reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
             raise place.error(f"MEMORY is too small: {need}{reached}", "increase MEMORY or MAX_ERROR")
     except SqlError:
         raise
-    except UserError as problem:
-        raise place.error(problem.message, problem.hint) from problem
+    except UserError as failure:
+        raise place.error(failure.message, failure.hint) from failure
     return msgspec.structs.replace(draft, sketch_error=error)

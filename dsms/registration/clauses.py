@@ -9,7 +9,7 @@ from connectors.credentials.secrets import check_no_secret, references
 from connectors.kafka.schema_registry.record_formats import FORMATS, RESULT_FORMATS
 from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.model.statements import Clause
 from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import SqlError, UserError
@@ -23,7 +23,7 @@ _COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
 #: A duration with a unit is at most a hundred years.
 _LONGEST_MS = 100 * 366 * 86_400_000
 #: The number of a source record has ten bits for its partition; records of result topics have no such number.
-_MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
+_MOST_SOURCE_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
 _UNITS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
@@ -42,7 +42,7 @@ def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple
     if "format" in given and (operation := FORMATS[str(settings["format"])].operation) is not None:
         if "tagged" in given:
             why = f"records of FORMAT {str(settings['format']).upper()} contain their operation"
-            raise _wrong(given["tagged"], why, "omit TAGGED")
+            raise _clause_error(given["tagged"], why, "omit TAGGED")
         settings["tagged"] = operation
         given["tagged"] = given["format"]
     return settings, tuple(text for name, text in _SOURCE_DEFAULTS.items() if name not in given)
@@ -71,11 +71,11 @@ def _one_of(clause: Clause, formats: Sequence[str]) -> str:
     wrong = (
         f"FORMAT {word.upper()} is only for sources, not for results" if word in FORMATS else f'unknown format "{word}"'
     )
-    raise _wrong(clause, wrong, f"have: {', '.join(formats).upper()}")
+    raise _clause_error(clause, wrong, f"have: {', '.join(formats).upper()}")
 
 
 def _source_partitions(clause: Clause) -> dict[str, object]:
-    return {"partitions": _partitions(clause, _MOST_PARTITIONS)}
+    return {"partitions": _partitions(clause, _MOST_SOURCE_PARTITIONS)}
 
 
 def _result_partitions(clause: Clause) -> dict[str, object]:
@@ -85,18 +85,18 @@ def _result_partitions(clause: Clause) -> dict[str, object]:
 def _partitions(clause: Clause, most: int) -> int:
     count = _number(clause, _word(clause))
     if not 1 <= count <= most:
-        raise _wrong(clause, f"PARTITIONS needs a number from 1 to {most}, not {count}")
+        raise _clause_error(clause, f"PARTITIONS needs a number from 1 to {most}, not {count}")
     return count
 
 
 def _shared(clause: Clause) -> dict[str, object]:
-    return {"shared": _truth(clause)}
+    return {"shared": _boolean(clause)}
 
 
 def _weight(clause: Clause) -> dict[str, object]:
-    weight = _real(clause)
+    weight = _float(clause)
     if not 0.0 < weight < float("inf"):
-        raise _wrong(clause, f'WEIGHT needs a positive number, not "{_word(clause)}"')
+        raise _clause_error(clause, f'WEIGHT needs a positive number, not "{_word(clause)}"')
     return {"weight": weight}
 
 
@@ -110,9 +110,9 @@ def _memory(clause: Clause) -> dict[str, object]:
 
 def _bytes(clause: Clause) -> int | None:
     try:
-        return read_bytes(_word(clause), clause.name)
+        return parse_size(_word(clause), clause.name)
     except UserError as error:
-        raise _wrong(clause, error.message, error.hint) from error
+        raise _clause_error(clause, error.message, error.hint) from error
 
 
 def _fragments(clause: Clause) -> dict[str, object]:
@@ -121,7 +121,7 @@ def _fragments(clause: Clause) -> dict[str, object]:
         return {"fragments_by_load": True}
     count = _number(clause, _word(clause))
     if count < 1:
-        raise _wrong(clause, "FRAGMENTS needs a positive number, or AUTO")
+        raise _clause_error(clause, "FRAGMENTS needs a positive number, or AUTO")
     return {"fragments": count, "fragments_by_load": False}
 
 
@@ -135,21 +135,25 @@ def _join_order(clause: Clause) -> dict[str, object]:
             return {"orders_by_statistics": False, "next_join_orders": None}
         case "DEFAULT":
             return {"orders_by_statistics": False, "next_join_orders": ()}
-    orders = tuple(tuple(_place(clause, number.strip()) for number in part.split(",")) for part in text.split(";"))
+    orders = tuple(
+        tuple(_input_index(clause, number.strip()) for number in part.split(",")) for part in text.split(";")
+    )
     return {"orders_by_statistics": False, "next_join_orders": orders}
 
 
-def _place(clause: Clause, number: str) -> int:
+def _input_index(clause: Clause, number: str) -> int:
     if not number.isdecimal() or len(number) > _COUNT_DIGITS or int(number) < 1:
         hint = "have: AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, such as '3, 1, 2'"
-        raise _wrong(clause, f'"{_word(clause)}" is not a valid JOIN_ORDER', hint)
+        raise _clause_error(clause, f'"{_word(clause)}" is not a valid JOIN_ORDER', hint)
     return int(number) - 1
 
 
 def _max_error(clause: Clause) -> dict[str, object]:
-    error = _real(clause)
+    error = _float(clause)
     if not 0.0 < error < 1.0:
-        raise _wrong(clause, f'MAX_ERROR needs a number between 0 and 1, not "{_word(clause)}"', "0.05 is 5 percent")
+        raise _clause_error(
+            clause, f'MAX_ERROR needs a number between 0 and 1, not "{_word(clause)}"', "0.05 is 5 percent"
+        )
     return {"max_error": error}
 
 
@@ -164,7 +168,7 @@ def _shed_where(clause: Clause) -> dict[str, object]:
 
 
 def _error_columns(clause: Clause) -> dict[str, object]:
-    return {"error_columns": _truth(clause)}
+    return {"error_columns": _boolean(clause)}
 
 
 def _start(clause: Clause) -> dict[str, object]:
@@ -175,7 +179,7 @@ def _start(clause: Clause) -> dict[str, object]:
         return {"start": _STARTS[text.lower()]}
     if (at := instant_of(text)) is None:
         hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
-        raise _wrong(clause, f'START needs an instant, not "{text}"', hint)
+        raise _clause_error(clause, f'START needs an instant, not "{text}"', hint)
     return {"start": at}
 
 
@@ -204,7 +208,7 @@ def _timestamp(clause: Clause) -> dict[str, object]:
         return {"timestamp": None, "latent": True}
     if len(words) == 2 and words[0] == "BY":
         return {"timestamp": clause.words[1]}
-    raise _wrong(
+    raise _clause_error(
         clause, "invalid TIMESTAMP clause", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT"
     )
 
@@ -219,7 +223,7 @@ def _idle(clause: Clause) -> dict[str, object]:
         return {"idle_ms": None}
     if words[:1] == ["AFTER"]:
         return {"idle_ms": _duration(clause, clause.words[1:], bare=False)}
-    raise _wrong(clause, "invalid IDLE clause", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
+    raise _clause_error(clause, "invalid IDLE clause", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
 
 
 def _ahead(clause: Clause) -> dict[str, object]:
@@ -236,7 +240,7 @@ def _tagged(clause: Clause) -> dict[str, object]:
         return {"tagged": "header"}
     if len(words) == 2 and words[0] == "BY":
         return {"tagged": clause.words[1]}
-    raise _wrong(clause, "invalid TAGGED clause", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
+    raise _clause_error(clause, "invalid TAGGED clause", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
 
 
 def _registry(clause: Clause) -> dict[str, object]:
@@ -244,7 +248,7 @@ def _registry(clause: Clause) -> dict[str, object]:
     try:
         check_no_secret(url, "REGISTRY")
     except UserError as error:
-        raise _wrong(clause, error.message, error.hint) from error
+        raise _clause_error(clause, error.message, error.hint) from error
     return {"registry": url}
 
 
@@ -272,7 +276,7 @@ def _constraint(clause: Clause) -> dict[str, object]:
     promises = [_promise(clause, part) for part in parts]
     for promise in promises:
         if sum(str(promise["column"]).lower() == str(other["column"]).lower() for other in promises) > 1:
-            raise _wrong(clause, f'CONSTRAINT names column "{promise["column"]}" twice')
+            raise _clause_error(clause, f'CONSTRAINT names column "{promise["column"]}" twice')
     return {"constraints": promises}
 
 
@@ -286,7 +290,7 @@ def _promise(clause: Clause, words: list[str]) -> dict[str, object]:
             k = _duration(clause, words[7:], bare=True)
             return {"kind": "references", "column": words[0], "other": words[2], "theirs": words[4], "k": k}
     have = "have: ORDERED BY a [WITHIN 10], CLUSTERED BY a WITHIN 5 SECONDS, a REFERENCES source (b) WITHIN 1 HOUR"
-    raise _wrong(clause, "invalid CONSTRAINT clause", have)
+    raise _clause_error(clause, "invalid CONSTRAINT clause", have)
 
 
 def _topic(clause: Clause) -> dict[str, object]:
@@ -300,35 +304,37 @@ def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
     unit = words[1].upper() if len(words) == 2 else ""
     factor = 1 if unit == "MS" else _UNITS.get(unit.removesuffix("S"))
     if factor is None:
-        raise _wrong(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
+        raise _clause_error(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
     duration = _number(clause, words[0], _DISTANCE_DIGITS) * factor
     if duration > _LONGEST_MS:
-        raise _wrong(clause, f"{clause.name.upper()} is longer than a hundred years", "have: 500 MS, 5 SECONDS, 2 DAYS")
+        raise _clause_error(
+            clause, f"{clause.name.upper()} is longer than a hundred years", "have: 500 MS, 5 SECONDS, 2 DAYS"
+        )
     return duration
 
 
 def _number(clause: Clause, word: str, digits: int = _COUNT_DIGITS) -> int:
     if not (word.isascii() and word.isdecimal()):
-        raise _wrong(clause, f'{clause.name.upper()} needs a number, not "{word}"')
+        raise _clause_error(clause, f'{clause.name.upper()} needs a number, not "{word}"')
     if len(word) > digits:
-        raise _wrong(clause, f"{clause.name.upper()} has a number with more than {digits} digits")
+        raise _clause_error(clause, f"{clause.name.upper()} has a number with more than {digits} digits")
     return int(word)
 
 
 def _word(clause: Clause) -> str:
     if len(clause.words) != 1:
-        raise _wrong(clause, f"{clause.name.upper()} takes one value")
+        raise _clause_error(clause, f"{clause.name.upper()} takes one value")
     return clause.words[0]
 
 
-def _truth(clause: Clause) -> bool:
+def _boolean(clause: Clause) -> bool:
     word = _word(clause).upper()
     if word not in ("TRUE", "FALSE"):
-        raise _wrong(clause, f'{clause.name.upper()} must be TRUE or FALSE, not "{word}"')
+        raise _clause_error(clause, f'{clause.name.upper()} must be TRUE or FALSE, not "{word}"')
     return word == "TRUE"
 
 
-def _real(clause: Clause) -> float:
+def _float(clause: Clause) -> float:
     """A number, or NaN for any other text; NaN fails every check of bounds."""
     try:
         return float(_word(clause))
@@ -336,7 +342,7 @@ def _real(clause: Clause) -> float:
         return float("nan")
 
 
-def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
+def _clause_error(clause: Clause, message: str, hint: str = "") -> SqlError:
     return clause.place.error(message, hint)
 
 

@@ -1,4 +1,4 @@
-"""Divides queries among several fragments that run them together: which queries can be divided, and among which
+"""Divides a query among several fragments that run it together: checks whether it can be divided, and chooses the
 fragments."""
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
             f'{query.kind} "{query.name}" has replaced another one, so only one fragment can run it',
             hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
         )
-    alone = msgspec.structs.replace(query, **_RESET, shared=False, divided=catalog.version + 1)
+    undivided = msgspec.structs.replace(query, **_RESET, shared=False, divided_at_version=catalog.version + 1)
     node = plan_of(query.name, catalog)
     if count == 1:
-        return placed(alone, node, catalog.without([query.name]), environment.utilization())
-    return divided_among(count, alone, node, catalog.without([query.name]), environment)
+        return placed(undivided, node, catalog.without([query.name]), environment.utilization())
+    return divided_among(count, undivided, node, catalog.without([query.name]), environment)
 
 
 def with_dead_letter_writers(query: Query, catalog: Catalog) -> Catalog:
@@ -67,18 +67,22 @@ def with_dead_letter_writers(query: Query, catalog: Catalog) -> Catalog:
     if not query.shares:
         return catalog
     others = {source for other in catalog.running() if other.id != query.id for source in other.reads}
-    homes = {name: msgspec.structs.replace(source, homes=query.shares) for name, source in _own(query, others, catalog)}
+    homes = {
+        name: msgspec.structs.replace(source, homes=query.shares)
+        for name, source in _exclusive_sources(query, others, catalog)
+    }
     return msgspec.structs.replace(catalog, objects={**catalog.objects, **homes}) if homes else catalog
 
 
-def _own(query: Query, others: set[str], catalog: Catalog) -> Iterator[tuple[str, Source]]:
-    """The sources, by name, that only this query reads and whose partitions are divided like those of its result."""
+def _exclusive_sources(query: Query, others: set[str], catalog: Catalog) -> Iterator[tuple[str, Source]]:
+    """The sources, by name, that only this query reads, and whose partitions are divided among its fragments in the
+    same way as the partitions of its result."""
     for name, item in catalog.objects.items():
-        if isinstance(item, Source) and item.id in {*query.reads} - others and _alike(item, query):
+        if isinstance(item, Source) and item.id in {*query.reads} - others and _is_divided_like(item, query):
             yield name, item
 
 
-def _alike(source: Source, query: Query) -> bool:
+def _is_divided_like(source: Source, query: Query) -> bool:
     """Whether each partition p of the source is read by shard number p modulo the number of shards."""
     shares = len(query.shares)
     return all(part % query.partitions % shares == part % shares for part in range(source.partitions))

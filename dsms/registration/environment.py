@@ -1,4 +1,4 @@
-"""The outside world as changes of the catalog see it."""
+"""What changes of the catalog need from the system around them: limits, rights, topics in Kafka, measurements."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dsms.planner.physical.cost.estimate import Statistics
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Everything that a change of the catalog needs to know about the outside world, and to do there: values, and
-    functions that a system provides. By default there are no services: one fragment, every topic exists with one
-    partition, nothing is published, and everything may be read.
+    """The values and functions by which a change of the catalog reads and changes the system around it, such as topics
+    in Kafka. The coordinator and a LocalSession provide them. The defaults are those of a system without services:
+    there is one fragment, every topic exists with one partition, nothing is published, and everything may be read.
 
     >>> Environment().source_topic("T", "t", None)
     {0: 0}

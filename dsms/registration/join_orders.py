@@ -16,21 +16,21 @@ from dsms.model.objects import JoinOrders, Query
 from dsms.planner.optimizer.join_orders import fits, join_trees
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, next_plan, planned
 from dsms.planner.physical.warm_up import warm_up
+from dsms.registration.deleted_records import check_none_deleted
 from dsms.registration.environment import Environment
-from dsms.registration.removed_records import check_none_removed
 from operators.core.errors import UserError
 
 
 def with_next_order(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
     """The query, set to change to other orders of its joins; () restores the order that the optimizer chooses from the
     text alone. Raises UserError if the orders do not fit the plan, or if the query's order cannot change."""
-    if (why := fixed_because(query)) is not None:
+    if (why := why_order_is_fixed(query)) is not None:
         raise UserError(f'the join order of {query.kind} "{query.name}" cannot change: {why}')
     trees = join_trees(planned(query, catalog).default_order_plan)
     if orders and not fits(orders, trees):
-        raise _unfit(query, [len(tree.leaves) for tree in trees])
-    usual = all(list(order) == sorted(order) for order in orders)
-    wanted: JoinOrders = () if usual else orders
+        raise _does_not_fit(query, [len(tree.leaves) for tree in trees])
+    is_default = all(list(order) == sorted(order) for order in orders)
+    wanted: JoinOrders = () if is_default else orders
     if wanted == query.join_orders:
         return msgspec.structs.replace(query, next_join_orders=None)
     # the other queries of its family keep their own orders, so the query leaves the family
@@ -42,17 +42,17 @@ def check_can_begin(query: Query, catalog: Catalog, environment: Environment) ->
     if query.next_join_orders is not None:
         plan = planned(query, catalog)
         if warm_up_instants(plan, query.next_join_orders) is None:
-            check_none_removed([plan.node], environment, f'another order of the joins of "{query.name}"')
+            check_none_deleted([plan.node], environment, f'another order of the joins of "{query.name}"')
 
 
 def warm_up_instants(plan: PlannedQuery, orders: JoinOrders) -> int | None:
-    """For how many instants the current plan and the plan in other orders must run concurrently; None if the latter has
-    to read the logs from the beginning."""
+    """For how many instants both the current plan and the plan in other orders must run; None if the new plan has to
+    read the logs from the beginning."""
     current, following = compile_lane(plan.id, [plan]), compile_lane(plan.id, [next_plan(plan, orders)])
     return warm_up(following.flow, current.flow.keys)
 
 
-def fixed_because(query: Query) -> str | None:
+def why_order_is_fixed(query: Query) -> str | None:
     """Why the order of a query's joins cannot change while it runs; None if it can."""
     if query.shares:
         return "several fragments run it"
@@ -89,7 +89,7 @@ def order_text(orders: JoinOrders) -> str:
     return "; ".join(", ".join(str(at + 1) for at in order) for order in orders) or "default"
 
 
-def _unfit(query: Query, sizes: list[int]) -> UserError:
+def _does_not_fit(query: Query, sizes: list[int]) -> UserError:
     if not sizes:
         return UserError(f'{query.kind} "{query.name}" has no join of three or more inputs whose order can change')
     example = "; ".join(", ".join(str(at + 1) for at in reversed(range(size))) for size in sizes)

@@ -15,7 +15,7 @@ from dsms.sql.binder.streams.clock import clock_schema
 from operators.core.errors import UserError
 
 
-def why_unknown(item: Object, catalog: Catalog) -> str:
+def why_columns_unknown(item: Object, catalog: Catalog) -> str:
     """Why the columns of an object are unknown, if this version of dsms can no longer understand its text; else ""."""
     try:
         schema_and_keys(item, catalog)
@@ -38,6 +38,6 @@ def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[st
 
 def _parameters(item: Aggregate) -> pa.Schema:
     """The parameters of the newest definition; those without a type are shown as NULL."""
-    written = definition_statement(item.parts[-1].sql)
-    types = [pa.null() if field.type is None else parse_type(field.type) for field in written.parameters]
-    return pa.schema([(field.name.text, type_) for field, type_ in zip(written.parameters, types, strict=True)])
+    definition = definition_statement(item.parts[-1].sql)
+    types = [pa.null() if field.type is None else parse_type(field.type) for field in definition.parameters]
+    return pa.schema([(field.name.text, type_) for field, type_ in zip(definition.parameters, types, strict=True)])

@@ -26,25 +26,27 @@ def fragments_of(catalog: Catalog, count: int) -> list[str]:
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
 
-def placed(draft: Query, node: logical.Node, catalog: Catalog, busy: Mapping[str, float]) -> Query:
-    """The query with the sources that it reads and its fragment: that of the oldest query with which it shares stateful
-    operators, otherwise one of the least loaded, preferably one that already reads its sources. `busy` is the measured
-    utilization of each fragment."""
+def placed(draft: Query, node: logical.Node, catalog: Catalog, utilization: Mapping[str, float]) -> Query:
+    """The query with the sources that it reads, assigned to a fragment: to the fragment of the oldest query with which
+    it shares stateful operators, otherwise to one of the least loaded, preferably one that already reads its sources.
+    `utilization` is the measured utilization of each fragment."""
     reads = tuple(source.id for source in properties.sources(node))
     if draft.shares:
         return msgspec.structs.replace(draft, reads=reads)
-    kin = next((other for other in catalog.running() if _shares(draft, other)), None)
-    fragment = kin.fragment if kin is not None else least_loaded(catalog, reads, busy)[0]
+    related = next((other for other in catalog.running() if _shares_operators(draft, other)), None)
+    fragment = related.fragment if related is not None else least_loaded(catalog, reads, utilization)[0]
     return msgspec.structs.replace(draft, reads=reads, fragment=fragment)
 
 
-def _shares(draft: Query, other: Query) -> bool:
+def _shares_operators(draft: Query, other: Query) -> bool:
     if not (draft.shared and other.shared):
         return False
-    return (draft.family is not None and draft.family == other.family) or bool({*draft.marks} & {*other.marks})
+    return (draft.family is not None and draft.family == other.family) or bool(
+        {*draft.match_digests} & {*other.match_digests}
+    )
 
 
-def least_loaded(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) -> list[str]:
+def least_loaded(catalog: Catalog, reads: tuple[str, ...], utilization: Mapping[str, float]) -> list[str]:
     """The fragments for a query over the sources `reads`, the best first."""
     weights: dict[str, float] = defaultdict(float)
     read: dict[str, set[str]] = defaultdict(set)
@@ -55,10 +57,10 @@ def least_loaded(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, fl
     homes = {home for source in catalog.sources() if source.id in reads for home in source.writers}
 
     def cost(fragment: str) -> tuple[int, int, bool]:
-        work = _share_of(busy[fragment], busy) + _share_of(weights[fragment], weights)
-        return round(_STEPS * len(busy) * work), len(set(reads) - read[fragment]), fragment not in homes
+        work = _share_of(utilization[fragment], utilization) + _share_of(weights[fragment], weights)
+        return round(_STEPS * len(utilization) * work), len(set(reads) - read[fragment]), fragment not in homes
 
-    return sorted(busy, key=cost)
+    return sorted(utilization, key=cost)
 
 
 def _share_of(part: float, loads: Mapping[str, float]) -> float:

@@ -20,13 +20,13 @@ from dsms.model.topic_rules import check_result
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
-from dsms.registration.adjustment_options import check_quality, with_memory
+from dsms.registration.adjustment_options import check_shedding_options, with_memory
 from dsms.registration.clauses import LATEST, result_settings
+from dsms.registration.deleted_records import first_offsets, reads_of
 from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
-from dsms.registration.removed_records import first_offsets, reads_of
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
@@ -38,18 +38,18 @@ from dsms.sql.parser.nodes import WholeQuery
 
 RESULT_PREFIX = "dsms."
 #: The number of queries that differ only in constants and run separately; further ones run together as a family.
-ALONE: Final = 2
+MOST_SEPARATE: Final = 2
 
 
 @dataclass(frozen=True)
 class _Declared:
     """What a statement declares about its query: settings by field name, and the number of its fragments. `defaults`
-    are notices about windows that the text `written` leaves out."""
+    are notices about the windows that are added to its `text`."""
 
     settings: Mapping[str, Any]
     fragments: int
     defaults: tuple[str, ...]
-    written: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -71,22 +71,24 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     check_registered(names_in(statement.select), catalog, environment.limits)
     view = clock_view(statement.select, catalog)
     if view is not None:
-        return _clock(statement, view, name, catalog)
+        return _clock_view(statement, view, name, catalog)
     declared = _declared(statement, catalog, environment)
     whole = _drafted(statement, name, declared, catalog, environment)
     divided = _divided(whole, declared.fragments, catalog, environment)
     _check_result(statement, divided.query, catalog, environment)
-    beside, views = _beside_others(divided, catalog, environment)
-    query = environment.result_topic(beside, whole.node) if statement.fills is None else beside
-    seen = tuple(f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view))
+    placed_query, views = _placed_among_others(divided, catalog, environment)
+    query = environment.result_topic(placed_query, whole.node) if statement.fills is None else placed_query
+    computed_from = tuple(
+        f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)
+    )
     notices = (
         *_notices(whole.node, query, declared.settings),
         *_cql_notices(statement),
         *_family_notices(query, catalog),
-        *seen,
-        *_gone_notices(whole.node, query.first_offsets),
+        *computed_from,
+        *_deleted_records_notices(whole.node, query.first_offsets),
         *declared.defaults,
-        *_expanded(statement, declared.written, catalog),
+        *_expanded_text_notice(statement, declared.text, catalog),
     )
     message = f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"'
     created = with_dead_letter_writers(query, catalog.with_object(query))
@@ -94,10 +96,10 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
 
 
 def _declared(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> _Declared:
-    defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
-    given = settled(statement, catalog, environment)
+    defaults, text = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
+    given = resolved_settings(statement, catalog, environment)
     settings = {name: value for name, value in given.items() if name != "fragments"}
-    return _Declared(settings, given.get("fragments", 1), tuple(defaults), written)
+    return _Declared(settings, given.get("fragments", 1), tuple(defaults), text)
 
 
 def _drafted(
@@ -114,7 +116,7 @@ def _drafted(
         )
     output = statement.output or default_output(statement, node)
     check_free(catalog, name)
-    check_quality(statement, declared.settings)
+    check_shedding_options(statement, declared.settings)
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     query = with_memory(statement, draft_of(statement, name, {**derived, **declared.settings}, catalog), node)
     return _Draft(query, adjustable_plan(node, query))
@@ -146,7 +148,7 @@ def _check_result(statement: st.ContinuousQuery, query: Query, catalog: Catalog,
     environment.limits.check("partitions", query.partitions, "the result would have {} partitions")
 
 
-def _beside_others(draft: _Draft, catalog: Catalog, environment: Environment) -> tuple[Query, list[str]]:
+def _placed_among_others(draft: _Draft, catalog: Catalog, environment: Environment) -> tuple[Query, list[str]]:
     """The query with its family, the queries from whose rows it is computed, and its fragment; and the names of those
     queries. Raises an error if the query cannot run: for that, its lane is compiled."""
     plan = PlannedQuery(draft.query.id, draft.query.name, draft.node, draft.query)
@@ -156,7 +158,7 @@ def _beside_others(draft: _Draft, catalog: Catalog, environment: Environment) ->
     return query, views
 
 
-def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
+def resolved_settings(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
     """The settings of the clauses, with START 'latest' resolved to an instant."""
     settings = result_settings(statement.clauses)
     if "max_error" in settings and "memory" not in settings:
@@ -188,14 +190,15 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
 
 
 def _in_family(planned: PlannedQuery, draft: Query, catalog: Catalog) -> Query:
-    """Assigns the query to its family. The first `ALONE` queries of a family run separately, and queries equal to one
-    of them share its operators. Later ones become members: they run as one plan with an index over their constants."""
+    """Assigns the query to its family. The first `MOST_SEPARATE` queries of a family run separately, and queries equal
+    to one of them share its operators. Later ones become members: they run as one plan with an index over their
+    constants."""
     if planned.template is None or not draft.shared:
         return draft
     family, constants = planned.template.family, fingerprint(planned.template.constants)
-    kin = [other for other in catalog.running() if other.family == family]
-    alone = {other.constants for other in kin if not other.grouped}
-    grouped = constants not in alone and len({other.constants for other in kin}) >= ALONE
+    family_members = [other for other in catalog.running() if other.family == family]
+    alone = {other.constants for other in family_members if not other.grouped}
+    grouped = constants not in alone and len({other.constants for other in family_members}) >= MOST_SEPARATE
     return msgspec.structs.replace(draft, family=family, constants=constants, grouped=grouped)
 
 
@@ -214,7 +217,7 @@ def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Outp
     )
 
 
-def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
+def _clock_view(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
     if statement.kind == "query":
         hint = f"make it a view and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
         raise error_at(statement.select, f"a query over {CLOCK} alone would list every instant", hint=hint)
@@ -244,7 +247,7 @@ def _notices(node: logical.Node, query: Query, given: Mapping[str, object]) -> t
     return (key, f"output: {query.output.upper()}", *form, *start, *shares, *_quality_notices(query))
 
 
-def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
+def _deleted_records_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
     for source in properties.sources(node):
         if source.id in first:
             at = ", ".join(f"offset {offset} of partition {part}" for part, offset in sorted(first[source.id].items()))
@@ -268,15 +271,15 @@ def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
 def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
     if not query.grouped:
         return ()
-    kin = sum(other.grouped and other.family == query.family for other in catalog.running())
-    word = "query that differs" if kin == 1 else "queries that differ"
-    return (f"shares one plan with {kin} {word} only in constants",) if kin else ()
+    family_members = sum(other.grouped and other.family == query.family for other in catalog.running())
+    word = "query that differs" if family_members == 1 else "queries that differ"
+    return (f"shares one plan with {family_members} {word} only in constants",) if family_members else ()
 
 
-def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:
-    """The text of the query with its defaults written out, if that differs from what was written."""
-    text = written_out(statement.select, catalog).sql(dialect=Dsms)
-    return () if text == written else (f"expanded: {text}",)
+def _expanded_text_notice(statement: st.ContinuousQuery, original: str, catalog: Catalog) -> tuple[str, ...]:
+    """The text of the query with its defaults written out, if that differs from the original text."""
+    expanded = written_out(statement.select, catalog).sql(dialect=Dsms)
+    return () if expanded == original else (f"expanded: {expanded}",)
 
 
 def _generated_name(statement: st.ContinuousQuery) -> str:

@@ -1,5 +1,5 @@
 """CREATE OR REPLACE applied to a catalog: a query replaces another from an instant on. REPAIR QUERY replaces a query by
-itself.
+the same one.
 
 The name, the topic and the consumers stay. At the instant up to which the former query has published, the published
 relation changes into that of the new query. Views and queries that read a replaced view are replaced in the same way:
@@ -22,20 +22,20 @@ from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
-from dsms.registration.adjustment_options import check_quality, with_memory
+from dsms.registration.adjustment_options import check_shedding_options, with_memory
 from dsms.registration.clauses import result_settings
+from dsms.registration.deleted_records import check_none_deleted
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.queries import (
     create_query,
     default_output,
     draft_of,
-    settled,
+    resolved_settings,
 )
 from dsms.registration.query_limits import check_plan
-from dsms.registration.removed_records import check_none_removed
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.dependencies import dependencies_of, dependents
-from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.former_versions import former_of
 from dsms.sql.binder.streams.clock import clock_view
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
@@ -72,7 +72,9 @@ def _check_undivided(statement: st.ContinuousQuery, before: Query, catalog: Cata
     divided = [query.name for query in (before, *readers(catalog, before)) if query.shares]
     if divided or "fragments" in result_settings(statement.clauses):
         name = divided[0] if divided else before.name
-        raise _wrong(before, f'"{name}" is run by several fragments' if divided else "FRAGMENTS cannot be changed")
+        raise _cannot_be_replaced(
+            before, f'"{name}" is run by several fragments' if divided else "FRAGMENTS cannot be changed"
+        )
 
 
 def halted(catalog: Catalog, queries: Sequence[Query]) -> Catalog:
@@ -95,9 +97,11 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     given = result_settings(statement.clauses)
     for option in _FIXED:
         if option in given and given[option] != getattr(before, option):
-            raise _wrong(before, f"{option.upper()} would change from {getattr(before, option)} to {given[option]}")
-    settings = settled(statement, catalog, environment)
-    check_quality(statement, settings)
+            raise _cannot_be_replaced(
+                before, f"{option.upper()} would change from {getattr(before, option)} to {given[option]}"
+            )
+    settings = resolved_settings(statement, catalog, environment)
+    check_shedding_options(statement, settings)
     node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
     check_plan(node, environment.limits)
     output = statement.output or default_output(statement, node)
@@ -122,17 +126,19 @@ def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -
     for query in queries:
         before = catalog.objects[query.name.lower()]
         assert isinstance(before, Query)
-        following = msgspec.structs.replace(_following(query, before, catalog, environment), id=after.next_id())
-        extended = _with(following, after)
+        following = msgspec.structs.replace(_with_takeover(query, before, catalog, environment), id=after.next_id())
+        extended = _with_query(following, after)
         new = planned(following, extended)
         check_plan(new.node, environment.limits)
-        check_none_removed([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
+        check_none_deleted([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
         _check(new, plan_of(before.name, catalog), before)
-        after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, extended)), after)
+        after = _with_query(
+            msgspec.structs.replace(following, reads=_sources(new), lasting=_needs_former_always(new, extended)), after
+        )
     return after
 
 
-def _with(query: Query, catalog: Catalog) -> Catalog:
+def _with_query(query: Query, catalog: Catalog) -> Catalog:
     """The catalog with one more query, without a new version number."""
     objects = {**catalog.objects, query.name.lower(): query}
     return msgspec.structs.replace(catalog, ids=catalog.ids + 1, objects=objects)
@@ -143,11 +149,11 @@ def _sources(query: PlannedQuery) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source.id for node in nodes for source in properties.sources(node)))
 
 
-def _following(new: Query, before: Query, catalog: Catalog, environment: Environment) -> Query:
+def _with_takeover(new: Query, before: Query, catalog: Catalog, environment: Environment) -> Query:
     """The new query with the instant `since` at which it takes over; None if nothing has been published so far."""
     own = environment.published(before.id)
     if own is None and before.since is None and any(environment.published(id) is not None for id in before.earlier):
-        raise _wrong(before, "an earlier version has published results after it was replaced")
+        raise _cannot_be_replaced(before, "an earlier version has published results after it was replaced")
     earlier = None if before.former is None else environment.published(before.former.id)
     since = max((at for at in (own, earlier, before.since) if at is not None), default=None)
     fields = {**_RESET, "since": since, "earlier": (before.id, *before.earlier)[:_MOST_EARLIER]}
@@ -161,19 +167,21 @@ def _check(new: PlannedQuery, was: logical.Node, before: Query) -> None:
     """Raises UserError if the form of the records would change, because consumers keep reading the topic."""
     assert new.sink is not None
     if new.sink.output != before.output:
-        raise _wrong(before, f"the output would change from {before.output.upper()} to {new.sink.output.upper()}")
+        raise _cannot_be_replaced(
+            before, f"the output would change from {before.output.upper()} to {new.sink.output.upper()}"
+        )
     columns, others = visible(new.node), visible(was)
     if list(zip(columns.names, columns.types, strict=True)) != list(zip(others.names, others.types, strict=True)):
-        raise _wrong(before, f"the columns would change from ({_listed(others)}) to ({_listed(columns)})")
+        raise _cannot_be_replaced(before, f"the columns would change from ({_listed(others)}) to ({_listed(columns)})")
     if FORMATS[before.format].schema and columns != others:
-        raise _wrong(before, "the nullability of its columns would change")
+        raise _cannot_be_replaced(before, "the nullability of its columns would change")
     key, other = properties.keys(new.node), properties.keys(was)
     if key != other:
-        raise _wrong(before, f"the key would change from ({', '.join(other)}) to ({', '.join(key)})")
+        raise _cannot_be_replaced(before, f"the key would change from ({', '.join(other)}) to ({', '.join(key)})")
     compile_lane(new.id, [new])  # raises an error for queries that cannot run
 
 
-def _wrong(before: Query, what: str) -> UserError:
+def _cannot_be_replaced(before: Query, what: str) -> UserError:
     return UserError(
         f'{before.kind} "{before.name}" cannot be replaced: {what}',
         hint=f"DROP {before.kind.upper()} {before.name} and create it again",
@@ -186,13 +194,13 @@ def _listed(columns: object) -> str:
 
 def _result(statement: st.ContinuousQuery, before: Query, catalog: Catalog, after: Catalog) -> StatementResult:
     names = [reader.name for reader in readers(catalog, before)]
-    notices = tuple(takeover(after.find(name)) for name in (before.name, *names))
+    notices = tuple(replacement_notice(after.find(name)) for name in (before.name, *names))
     also = f", together with its readers {', '.join(names)}" if names else ""
     message = f'{before.kind} "{before.name}" replaced{also}; results in topic "{before.topic}"'
     return StatementResult("CREATE OR REPLACE", message, notices=notices, name=before.name)
 
 
-def takeover(query: object) -> str:
+def replacement_notice(query: object) -> str:
     """Since when a query has replaced the former one, for messages."""
     assert isinstance(query, Query)
     return (
@@ -202,7 +210,7 @@ def takeover(query: object) -> str:
     )
 
 
-def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Query]:
+def with_former_dropped(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Query]:
     """Yields the queries whose former version is no longer needed for future results, with that version removed.
     `published` gives the instant below which each query (by id) has published."""
     for query in catalog.running():
@@ -212,15 +220,15 @@ def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Q
             yield msgspec.structs.replace(query, former=None)
 
 
-def _lasting(query: PlannedQuery, catalog: Catalog) -> bool:
-    """Whether the former version is needed as long as the query exists: the plan without it would need state that the
-    combined plan does not hold."""
+def _needs_former_always(query: PlannedQuery, catalog: Catalog) -> bool:
+    """Whether the former version is needed as long as the query exists: without it, the plan would need state that the
+    plan with it does not hold."""
     if query.sink is None or query.former is None:
         return False
     alone = msgspec.structs.replace(query.sink, former=None)
-    return not _state(planned(alone, catalog)) <= _state(query)
+    return not _state_keys(planned(alone, catalog)) <= _state_keys(query)
 
 
-def _state(query: PlannedQuery) -> set[str]:
+def _state_keys(query: PlannedQuery) -> set[str]:
     flow = compile_lane(query.id, [query]).flow
     return {key for key, vertex in zip(flow.keys, flow.vertices, strict=True) if vertex.operator and vertex.stage}

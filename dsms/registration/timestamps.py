@@ -18,9 +18,9 @@ CURRENT_TIME: Final = "current_time"
 
 
 @dataclass(frozen=True)
-class Timestamps:
-    """The source that follows from a declaration: its columns, its TIMESTAMP clause, settings that no clause can give,
-    and notices for the user."""
+class DeclaredTimestamps:
+    """What the timestamps of a declared stream determine of its source: columns, the TIMESTAMP clause, settings that no
+    clause can give, and notices for the user."""
 
     columns: tuple[st.ColumnDefinition, ...]
     clauses: tuple[st.Clause, ...] = ()
@@ -28,32 +28,32 @@ class Timestamps:
     notices: tuple[str, ...] = ()
 
 
-def timestamps(statement: st.DeclareStream) -> Timestamps:
+def declared_timestamps(statement: st.DeclareStream) -> DeclaredTimestamps:
     """The timestamps of a declared stream: internal if ORDER BY or ORDERED BY names `current_time`, external if it
     names another column, latent without such a clause. Raises SqlError if the named column does not exist.
 
     >>> from dsms.statements.registry import parse
-    >>> timestamps(parse("CREATE STREAM S (a INT, at BIGINT) ORDER BY at")[0]).clauses[0].words
+    >>> declared_timestamps(parse("CREATE STREAM S (a INT, at BIGINT) ORDER BY at")[0]).clauses[0].words
     ('BY', 'at')
-    >>> timestamps(parse("CREATE STREAM S (a INT)")[0]).notices
+    >>> declared_timestamps(parse("CREATE STREAM S (a INT)")[0]).notices
     ('latent timestamps: a record has the instant of its arrival',)
     """
     column = _ordering(statement)
     latent = (st.Clause("timestamp", ("LATENT",), statement.name.place),)
     if column is None:
         if any(clause.name == "timestamp" for clause in statement.clauses):
-            return Timestamps(statement.columns)
+            return DeclaredTimestamps(statement.columns)
         notice = "latent timestamps: a record has the instant of its arrival"
-        return Timestamps(statement.columns, latent, notices=(notice,))
+        return DeclaredTimestamps(statement.columns, latent, notices=(notice,))
     rest = tuple(other for other in statement.columns if other is not column) if statement.hidden else statement.columns
     if column.name.text.lower() == CURRENT_TIME:
         _check_arrival(column)
         settings: dict[str, object] = {} if statement.hidden else {"arrival": column.name.text}
         notice = f"internal timestamps: {column.name.text} is the instant of arrival"
-        return Timestamps(rest, latent, settings, (notice,))
+        return DeclaredTimestamps(rest, latent, settings, (notice,))
     by = (st.Clause("timestamp", ("BY", column.name.text), column.name.place),)
     settings = {"timestamp_type": type_sql(type_of(column))} if statement.hidden else {}
-    return Timestamps(rest, by, settings, (f"external timestamps: the column {column.name.text}",))
+    return DeclaredTimestamps(rest, by, settings, (f"external timestamps: the column {column.name.text}",))
 
 
 def _ordering(statement: st.DeclareStream) -> st.ColumnDefinition | None:

@@ -12,10 +12,10 @@ from dsms.model.objects import Query
 from dsms.planner.optimizer.view_matching import computed_from_views, match_digests
 from dsms.planner.physical.fragment_plan import PlannedQuery
 from dsms.planner.physical.fragment_plan import planned as plan
-from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.former_versions import former_of
 
 #: The maximal number of candidates to examine, oldest first.
-MOST: Final = 32
+MOST_CANDIDATES: Final = 32
 
 
 def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
@@ -27,9 +27,11 @@ def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Que
     if draft.grouped or not draft.shared or draft.adjustable:
         return draft, []
     own_digests = match_digests(query.optimized)
-    alike = (other for other in catalog.running() if not own_digests.isdisjoint(other.marks))
-    candidates = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
+    matching = (other for other in catalog.running() if not own_digests.isdisjoint(other.match_digests))
+    candidates = [plan(other, catalog) for other in itertools.islice(matching, MOST_CANDIDATES)]
     rewrite = computed_from_views(query.optimized, [other.optimized for other in candidates])
     used = [other.sink for at, other in enumerate(candidates) if at in rewrite.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)
-    return msgspec.structs.replace(draft, marks=tuple(sorted(own_digests)), over=over), [other.name for other in used]
+    return msgspec.structs.replace(draft, match_digests=tuple(sorted(own_digests)), over=over), [
+        other.name for other in used
+    ]

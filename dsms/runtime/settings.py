@@ -9,7 +9,7 @@ from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.epoch.observer import EpochObserver, Unobserved
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.state.stores import StateAddress
 
 
@@ -85,9 +85,9 @@ class ExecutorSettings:
         return self.data_dir / "scratch" / self.executor_id
 
     @property
-    def bounds(self) -> Bounds:
-        """The initial bounds of batches and of state; others may be set while the executor runs."""
-        return Bounds(
+    def tunable(self) -> TunableSettings:
+        """The tunable settings with which the executor starts."""
+        return TunableSettings(
             self.min_batch_records,
             self.max_batch_records,
             self.target_batch_s,

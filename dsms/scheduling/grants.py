@@ -35,8 +35,8 @@ def grants(policy: Policy, past: Past, ready: Sequence[ReadyQueue], moment: Mome
     is positive.
 
     >>> from dsms.scheduling.policies import Fifo
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> ready = [ReadyQueue(("a",), (Operator(1, 1),), 0, 2, 1), ReadyQueue(("b",), (Operator(1, 1),), 0, 4, 0)]
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> ready = [ReadyQueue(("a",), (PathOperator(1, 1),), 0, 2, 1), ReadyQueue(("b",), (PathOperator(1, 1),), 0, 4, 0)]
     >>> granted, past = grants(Fifo(), Past(), ready, Moment(2, 5))
     >>> [(grant.ready.key, grant.size) for grant in granted], past.last
     ([(('b',), 4), (('a',), 1.0)], ('a',))

@@ -24,8 +24,8 @@ class Policy(Protocol):
 class RoundRobin:
     """Serves the queues in turn, in the order of their keys, starting after the last one that was served.
 
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> ready = [ReadyQueue((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> ready = [ReadyQueue((key,), (PathOperator(1, 1),), 0, 1, 0) for key in "abc"]
     >>> [queue.key for queue in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
     [('c',), ('a',), ('b',)]
     """
@@ -43,8 +43,8 @@ class RoundRobin:
 class Fifo:
     """Serves the oldest input first, through all operators.
 
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> path = (Operator(1, 1), Operator(1, 1))
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> path = (PathOperator(1, 1), PathOperator(1, 1))
     >>> ready = [ReadyQueue(("new",), path, 0, 1, 5), ReadyQueue(("old",), path, 1, 1, 3)]
     >>> [queue.key for queue in Fifo().order(ready, Past(), Moment(6, 1))]
     [('old',), ('new',)]
@@ -62,8 +62,8 @@ class Fifo:
 class Greedy:
     """Serves the operator first that frees the most memory a second by itself.
 
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> path = (PathOperator(1, 0.9), PathOperator(1, 0.1), PathOperator(1, 1))
     >>> ready = [ReadyQueue((at,), path, at, 1, 0) for at in range(3)]
     >>> [queue.operator for queue in Greedy().order(ready, Past(), Moment(0, 1))]
     [2, 1, 0]
@@ -82,20 +82,21 @@ class SteepestChain:
     """Chain scheduling (Babcock et al., SIGMOD 2003) serves the steepest chain of the lower envelope first; among equal
     chains, the oldest input.
 
-    With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
-    whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
-    height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
+    The law holds for unit inputs, operators that each take one second for one input, and arrivals at whole seconds. At
+    a whole second, memory exceeds that of the best schedule by at most a constant. For each path and each of its
+    chains, the constant contains the greatest height of the progress chart above the chain. If no selectivity is above
+    1, these heights add up to at most 1 for each path.
 
-    With a bound on latency, urgent queues are served first, by age. A queue is urgent if it would finish too late if
-    queues were served by age from the end of this batch on; a queue is as old as its head. So the bound is kept
-    whenever serving by age keeps it, if each batch is one input at one operator. With longer batches, it is exceeded by
-    at most the budget of one batch for each queue.
+    With a bound on latency, urgent queues are served first, by age. The age of a queue is that of its head. A queue is
+    urgent if it would finish too late by serving all queues by age from the end of this batch on. If each batch is one
+    input at one operator, the bound is kept whenever serving by age keeps it. With longer batches, it is exceeded by at
+    most the budget of one batch for each queue.
 
     The first operator of `a` frees little, but it leads to the second one, which frees much:
 
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
-    >>> ready = [ReadyQueue(("a",), path, 0, 1, 3), ReadyQueue(("b",), (Operator(4, 1),), 0, 1, 0)]
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> path = (PathOperator(1, 0.9), PathOperator(1, 0.1), PathOperator(10, 1))
+    >>> ready = [ReadyQueue(("a",), path, 0, 1, 3), ReadyQueue(("b",), (PathOperator(4, 1),), 0, 1, 0)]
     >>> [queue.key for queue in SteepestChain().order(ready, Past(), Moment(3, 1))]
     [('a',), ('b',)]
     >>> [queue.key for queue in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
@@ -120,8 +121,8 @@ class WeightedFair:
     """Serves the owner first that has received the least service in proportion to its weight; the queues of an owner by
     age.
 
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> path, weights = (PathOperator(1, 1),), {"a": 1, "b": 3}
     >>> ready = [ReadyQueue((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
     >>> past = Past().after(ready[0], 1).after(ready[1], 2)
     >>> [queue.key for queue in WeightedFair().order(ready, past, Moment(3, 1))]

@@ -63,8 +63,8 @@ class Past:
     Service is stored as a *tag* for each owner: seconds of service divided by weight. An owner that was idle starts at
     the tag of the owner that was served last, so idle time gives no advantage. Therefore only greater tags are stored.
 
-    >>> from dsms.measurements.progress_chart import Operator
-    >>> line = ReadyQueue(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)
+    >>> from dsms.measurements.progress_chart import PathOperator
+    >>> line = ReadyQueue(("a",), (PathOperator(1, 1),), 0, 1, 0.0, owner="a", weight=2)
     >>> Past().after(line, 3).tag("a"), Past().after(line, 3).tag("b")
     (1.5, 0.0)
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.scheduling.registry import parse_policy
 from operators.core.decoding import Malformed, decoded
 from operators.core.errors import UserError
@@ -17,7 +17,7 @@ from operators.core.errors import UserError
 _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class TunableSettings(msgspec.Struct, frozen=True):
     """The least and greatest number of records of a batch, its target duration, the scheduling policy, and the most
     bytes of state in Redis (None: no limit). A limit requires all workers to be on one host.
     """
@@ -29,10 +29,10 @@ class Bounds(msgspec.Struct, frozen=True):
     state_memory: int | None = None
     one_host: bool = True
 
-    def among(self, fragments: int) -> Bounds:
-        """The bounds for one of the `fragments` of an executor, with an equal part of the memory for state.
+    def among(self, fragments: int) -> TunableSettings:
+        """The settings for one of the `fragments` of an executor, with an equal part of the memory for state.
 
-        >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
+        >>> TunableSettings(10, 100, 1.0, state_memory=900).among(2).state_memory
         450
         """
         share = None if self.state_memory is None else self.state_memory // max(fragments, 1)
@@ -57,14 +57,14 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: Bytes, or a text such as '500 MB' or 'none'.
     state_memory: int | str | None = None
 
-    def over(self, bounds: Bounds) -> Bounds:
-        """The bounds with these settings in place of their own. Raises UserError if the result is invalid.
+    def over(self, tunable: TunableSettings) -> TunableSettings:
+        """`tunable` with these changes applied. Raises UserError if the result is invalid.
 
-        >>> Tuning(max_batch_records=50).over(Bounds(10, 100, 1.0))
-        Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, ...)
-        >>> Tuning(state_memory="1.5 MB").over(Bounds(10, 100, 1.0)).state_memory
+        >>> Tuning(max_batch_records=50).over(TunableSettings(10, 100, 1.0))
+        TunableSettings(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, ...)
+        >>> Tuning(state_memory="1.5 MB").over(TunableSettings(10, 100, 1.0)).state_memory
         1500000
-        >>> Tuning(max_batch_records=5).over(Bounds(10, 100, 1.0))
+        >>> Tuning(max_batch_records=5).over(TunableSettings(10, 100, 1.0))
         Traceback (most recent call last):
         ...
         operators.core.errors.UserError: min_batch_records 10 is above max_batch_records 5
@@ -73,8 +73,8 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
         }
         if self.state_memory is not None:
-            changed["state_memory"] = read_bytes(str(self.state_memory))
-        tuned = msgspec.structs.replace(bounds, **changed)
+            changed["state_memory"] = parse_size(str(self.state_memory))
+        tuned = msgspec.structs.replace(tunable, **changed)
         if tuned.min_batch_records > tuned.max_batch_records:
             raise UserError(
                 f"min_batch_records {tuned.min_batch_records} is above max_batch_records {tuned.max_batch_records}"
@@ -88,8 +88,8 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuned
 
 
-#: The options of batches, in the order of `Bounds`; their values are numbers.
-BATCHES = ("min_batch_records", "max_batch_records", "target_batch_seconds")
+#: The options of batches, in the order of `TunableSettings`; their values are numbers.
+BATCH_OPTIONS = ("min_batch_records", "max_batch_records", "target_batch_seconds")
 
 
 def read_option(name: str, text: str) -> str | int | float:
@@ -98,7 +98,7 @@ def read_option(name: str, text: str) -> str | int | float:
     >>> read_option("max_batch_records", "500"), read_option("policy", "chain")
     (500, 'chain')
     """
-    if name not in BATCHES:
+    if name not in BATCH_OPTIONS:
         return text
     try:
         return float(text) if name == "target_batch_seconds" else int(text)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dsms.measurements.work import HALF_LIFE_S
-from operators.streams.shed import Seen, Spread
+from operators.streams.shed import ShedStatistics, Spread
 
 #: The two-sided 98 % quantile of the normal distribution. It is above the promised 95 %, because spreads are estimated
 #: from samples, and windows differ.
@@ -19,11 +19,11 @@ _LEAST = 0.01
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedInput:
     """The input of a query; older rows weigh less. `total` and `kept` are exact counts from the beginning.
 
-    >>> seen = Seen(100, 50, 0, 99, {7: Spread(100.0)})
-    >>> observed = Observed().after(1.0, 0, seen)
+    >>> statistics = ShedStatistics(100, 50, 0, 99, {7: Spread(100.0)})
+    >>> observed = ObservedInput().after(1.0, 0, statistics)
     >>> observed.rows_in(window=1000), observed.dropped
     (1000.0, 50)
     """
@@ -32,9 +32,9 @@ class Observed:
     total: int = 0
     kept: int = 0
     recent: float = 0.0
-    stayed: float = 0.0
+    recent_kept: float = 0.0
     #: The recent rows that may be shed.
-    open: float = 0.0
+    sheddable: float = 0.0
     #: Rows and instants by source partition.
     spans: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     groups: Mapping[int, Spread] = field(default_factory=dict)
@@ -47,28 +47,31 @@ class Observed:
     @property
     def rate(self) -> float:
         """The fraction of recent rows that were kept."""
-        return self.stayed / self.recent if self.recent else 1.0
+        return self.recent_kept / self.recent if self.recent else 1.0
 
     @property
     def part(self) -> float:
         """The fraction of recent rows that may be shed."""
-        return self.open / self.recent if self.recent else 1.0
+        return self.sheddable / self.recent if self.recent else 1.0
 
-    def after(self, at: float, partition: int, seen: Seen) -> Observed:
+    def after(self, at: float, partition: int, statistics: ShedStatistics) -> ObservedInput:
         """The observations with the rows that were seen at a time added."""
         fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
         rows, span = self.spans.get(partition, (0.0, 0.0))
         faded = {key: _faded(group, fade) for key, group in self.groups.items()} if fade < 1 else dict(self.groups)
-        for key, group in seen.groups.items():
+        for key, group in statistics.groups.items():
             faded[key] = _added(faded[key], group) if key in faded else group
-        return Observed(
+        return ObservedInput(
             max(at, self.at),
-            self.total + seen.rows,
-            self.kept + seen.kept,
-            self.recent * fade + seen.rows,
-            self.stayed * fade + seen.kept,
-            self.open * fade + seen.part * seen.rows,
-            {**self.spans, partition: (rows * fade + seen.rows, span * fade + seen.last - seen.first + 1)},
+            self.total + statistics.rows,
+            self.kept + statistics.kept,
+            self.recent * fade + statistics.rows,
+            self.recent_kept * fade + statistics.kept,
+            self.sheddable * fade + statistics.part * statistics.rows,
+            {
+                **self.spans,
+                partition: (rows * fade + statistics.rows, span * fade + statistics.last - statistics.first + 1),
+            },
             {key: group for key, group in faded.items() if group.rows > _LEAST},
         )
 

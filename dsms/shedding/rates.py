@@ -80,14 +80,14 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Decision:
+class SheddingDecision:
     """The rates by query, and the queries that will be late because their bounds do not allow enough shedding."""
 
     rates: Mapping[str, float]
     late: frozenset[str] = frozenset()
 
 
-def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Decision:
+def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> SheddingDecision:
     """The rates from now on. All are 1 if no query is about to miss its deadline; but once shedding has begun, it
     continues until the lag is small.
 
@@ -98,14 +98,16 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
     True
     """
     full_cost = load.base + sum(demand.cost for demand in demands)
-    patience = 0.25 if shedding else 0.5
-    if not demands or all(load.lag(full_cost, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
-        return Decision({demand.query: 1.0 for demand in demands})
+    lag_limit = 0.25 if shedding else 0.5
+    if not demands or all(
+        load.lag(full_cost, demand.deadline_s) <= lag_limit * demand.deadline_s for demand in demands
+    ):
+        return SheddingDecision({demand.query: 1.0 for demand in demands})
     horizon = min(demand.deadline_s for demand in demands) / 2
     least = load.base + cost_per_record(demands, {demand.query: demand.least for demand in demands})
     chosen = fair_rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
     late = load.base + cost_per_record(demands, chosen) > load.budget(horizon) / _USED
-    return Decision(
+    return SheddingDecision(
         {query: _stepped(rate) for query, rate in chosen.items()}, frozenset(chosen) if late else frozenset()
     )
 

@@ -25,6 +25,9 @@ from connectors.simulation.virtual import virtual
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.executor.process import ExecutorProcess
+from dsms.runtime.memory.allocators import return_freed_memory
+from dsms.runtime.memory.cyclic_collector import collect_between_tasks, collect_rarely
+from dsms.runtime.memory.worker_limit import limit_memory
 from dsms.runtime.settings import ExecutorSettings
 from dsms.simulation.clients import Leading, Producer, StatementClient
 from dsms.simulation.engine import SimulatedEngine
@@ -37,8 +40,14 @@ from dsms.state.stores import StateAddress
 CLUSTER, COORDINATOR = "sim", "coordinator"
 #: The faults that the world carries out itself.
 _OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps", "files lost")
+#: Functions that change how a real process uses memory: all simulated ones are in this process.
+_OF_REAL_PROCESSES = (collect_rarely, collect_between_tasks, limit_memory, return_freed_memory)
 #: A directory in memory, if the machine has one: simulated disks then cost no real time.
 _FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def _do_nothing() -> None:
+    """Stands in for functions about the memory of a real process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +100,7 @@ class World:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Inside the block, product code runs in this world."""
-        with virtual(self.scheduler, self.disks.stand_ins()):
+        with virtual(self.scheduler, [*self.disks.stand_ins(), *((each, _do_nothing) for each in _OF_REAL_PROCESSES)]):
             yield
 
     def start(self) -> None:

@@ -17,7 +17,7 @@ from dsms.runtime.settings import on_one_machine
 from dsms.spark.compat import scratch_checkpoints, spark_home, worker_daemon
 from dsms.spark.compat.class_archive import JVM, home, options
 from dsms.spark.compat.hidden_pandas import spark_without_pandas
-from dsms.spark.compat.shortcut import unseen
+from dsms.spark.compat.shortcut import untested
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.scratch import make_directories, temporary_directory
 from dsms.spark.source import StreamSource
@@ -53,7 +53,7 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
         os.environ.setdefault(name, value)
     if "SPARK_HOME" not in os.environ and on_one_machine(master) and spark_home.SHORTCUT.on(os.environ):
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
-    if unseen(pyspark.__version__):
+    if untested(pyspark.__version__):
         log.warning(
             "the shortcuts that rely on Spark's internals are untested with this version", spark=pyspark.__version__
         )

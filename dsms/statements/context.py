@@ -13,11 +13,11 @@ from dsms.model.audit_entry import AuditEntry
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
-from dsms.tables.statements import Write
-from operators.streams.settings import Decision
+from dsms.tables.dml_effects import Write
+from operators.streams.settings import LoggedSetting
 
 #: A logged decision: the id of a query, the id of a source with a partition of its topic, and the setting.
-Logged = tuple[str, tuple[str, int], Decision]
+Logged = tuple[str, tuple[str, int], LoggedSetting]
 #: A running entity with its attributes.
 Entity = dict[str, Any]
 

@@ -39,7 +39,7 @@ class StatementKind:
     #: The words that begin the statement, with the function that parses the rest. Empty if the parser of another kind
     #: also parses this one: for example, that of SHOW parses SHOW EXECUTORS.
     starts: Starts = field(default_factory=dict)
-    #: Returns the statements as which a parsed one is run, in order.
+    #: Returns the statements that are run for a parsed one, in order.
     parts: Callable[[Any], tuple[st.Statement, ...]] = lambda statement: (statement,)
     #: Returns the statement as it is to be run with a catalog: most statements mean the same with every catalog.
     resolve: Callable[[Any, Catalog], st.Statement] = lambda statement, _: statement
@@ -77,7 +77,7 @@ def named(statement: Any) -> st.Name | None:
     return name
 
 
-def written(statement: Any) -> st.Name | None:
+def written_table(statement: Any) -> st.Name | None:
     """The `read_name` of statements that write rows of their `table`: the table as an object of the catalog does not
     change."""
     name: st.Name | None = statement.table

@@ -25,7 +25,7 @@ def _spelled(node: exp.Expr) -> exp.Expr:
 
 
 def _count_distinct(node: exp.Expr) -> exp.Expr:
-    """A one-time query has all values at hand, so approximate aggregates are exact."""
+    """Counts exactly what the language approximates: a one-time query has all values in memory."""
     return exp.Count(this=exp.Distinct(expressions=[node.this]))
 
 

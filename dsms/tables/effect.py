@@ -43,13 +43,13 @@ class Content(Protocol):
         ...
 
 
-def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) -> Effect:
+def insert_effect(table: Table, given: pa.Table, content: Content, seen: set[Key]) -> Effect:
     """The effect of inserting rows, whose columns are in the order of the table's. `seen` are the keys that the same
     statement has inserted so far; the keys of these rows are added to it.
 
     The law: either the table contains exactly these rows in addition, or UserError is raised and nothing changes.
     """
-    rows = cast_to_table(table, numbered(given) if table.is_bag else given)
+    rows = cast_to_table(table, with_row_numbers(given) if table.is_bag else given)
     keys = rows.select(list(table.keys))
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if taken or key in seen:
@@ -76,7 +76,7 @@ def first_of_keys(table: Table, rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 
-def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:
+def replace_effect(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:
     """The effect of replacing the rows with the keys `old`, row by row; a new key must not belong to another row."""
     rows = cast_to_table(table, given)
     keys = rows.select(list(table.keys))
@@ -89,15 +89,15 @@ def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> 
     return Effect(rows, old.filter(pa.array(gone, pa.bool_())), rows.num_rows)
 
 
-def removed(table: Table, keys: pa.Table) -> Effect:
+def remove_effect(table: Table, keys: pa.Table) -> Effect:
     """The effect of removing the rows with these keys."""
     return Effect(pa.Table.from_batches([], table.schema), keys, keys.num_rows)
 
 
-def numbered(given: pa.Table) -> pa.Table:
+def with_row_numbers(given: pa.Table) -> pa.Table:
     """Numbers the new rows of a table without a key. The numbers are random below 2^62, so that each is unique.
 
-    >>> numbers = numbered(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
+    >>> numbers = with_row_numbers(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
     >>> len(set(numbers)), all(0 <= number < 2**62 for number in numbers)
     (2, True)
     """

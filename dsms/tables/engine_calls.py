@@ -20,7 +20,7 @@ from dsms.model.position import error_at
 from dsms.model.types import type_sql
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
-from dsms.tables.sites import LEAF, Site
+from dsms.tables.engine_expressions import LEAF, EngineExpression
 from operators.core.distinct_type import DistinctType, stored
 from operators.expressions import (
     MIRRORED,
@@ -63,9 +63,9 @@ class EngineCalls:
         return leaves.native(bound) or self._call(bound, leaves)
 
     def condition(self, bound: Expression, leaves: Leaves, joined_items: Sequence[str]) -> exp.Expr:
-        """As `value`, for a condition on rows. A condition that can have a fault is computed as a whole, since one part
-        may hide the fault of another, and only for joined rows: its call also takes an operand from each item of
-        `joined_items`, so that DuckDB cannot evaluate it before the join."""
+        """Like `value`, for a condition on rows. A condition that can have a fault is one call, since a part of it may
+        hide the fault of another part. It must be evaluated only for joined rows: therefore the call also takes an
+        operand from each of `joined_items`, so that DuckDB cannot evaluate it before the join."""
         parts = list(_parts(bound))
         if all(map(_never_faults, parts)):
             return exp.and_(*(self._part(part, leaves) for part in parts))
@@ -97,18 +97,18 @@ def operands(bound: Expression) -> list[str]:
 
 @dataclass(frozen=True)
 class Leaves:
-    """The leaves of a site (see `sites`) by name: their expressions in DuckDB, and their types in the language."""
+    """The leaves of an engine expression by name: their expressions in DuckDB, and their types in the language."""
 
     nodes: dict[str, exp.Expr]
     types: dict[str, pa.DataType]
 
-    def bound(self, site: Site) -> Expression:
-        """The site as an expression over its leaves. Raises SqlError if the language does not have it."""
-        found = [Column(name, type_) for name, type_ in self.types.items()]
-        scope = Scope(pa.schema([]), rewrite=lambda node: found[node.meta[LEAF]] if LEAF in node.meta else None)
-        bound = bind_expression(site.expression, scope)
-        if site.condition and str(bound.type) not in ("bool", "null"):
-            raise error_at(site.expression, f"a condition must be BOOLEAN, not {type_name(bound.type)}")
+    def bound(self, found: EngineExpression) -> Expression:
+        """The bound engine expression, over its leaves. Raises SqlError if the language does not have it."""
+        leaf_columns = [Column(name, type_) for name, type_ in self.types.items()]
+        scope = Scope(pa.schema([]), rewrite=lambda node: leaf_columns[node.meta[LEAF]] if LEAF in node.meta else None)
+        bound = bind_expression(found.expression, scope)
+        if found.condition and str(bound.type) not in ("bool", "null"):
+            raise error_at(found.expression, f"a condition must be BOOLEAN, not {type_name(bound.type)}")
         return bound
 
     def stored(self, name: str) -> exp.Expr:
@@ -125,7 +125,7 @@ class Leaves:
         return cast_in_duckdb(node, kind) if summed else node
 
     def native(self, bound: Expression) -> exp.Expr | None:
-        """The expression in DuckDB's SQL, if its value is that of the engine for every row; else None."""
+        """The expression in DuckDB's SQL, if DuckDB computes the same value as the engine for every row; else None."""
         if isinstance(bound, Column):
             return self._in_own_type(bound.name)
         if isinstance(bound, Literal):

@@ -17,7 +17,7 @@ from operators.expressions import Column, Expression, call, evaluate
 if TYPE_CHECKING:
     import duckdb
 
-_CALLED = "Python exception occurred while executing the UDF: "
+_UDF_ERROR = "Python exception occurred while executing the UDF: "
 
 
 class Fault(Exception):
@@ -25,7 +25,7 @@ class Fault(Exception):
 
 
 def warm_up() -> None:
-    """Evaluates an expression once, so that whatever the engine creates on first use, such as threads, exists."""
+    """Evaluates an expression once, so that the engine creates its threads and other resources now."""
     evaluate(pl.DataFrame({"a": [1, 2]}), {"b": call("add", *[Column("a", pa.int64())] * 2)})
 
 
@@ -63,8 +63,8 @@ def reason_of(error: Exception) -> str:
     'Binder Error: no such column'
     """
     text = str(error)
-    if _CALLED in text:
-        return text.partition(_CALLED)[2].removeprefix(f"{Fault.__name__}: ").strip()
+    if _UDF_ERROR in text:
+        return text.partition(_UDF_ERROR)[2].removeprefix(f"{Fault.__name__}: ").strip()
     return (text.splitlines() or ["out of memory"])[0]
 
 

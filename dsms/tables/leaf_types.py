@@ -21,15 +21,15 @@ _LARGE = (exp.DType.INT128, exp.DType.UINT128, exp.DType.UBIGINT, exp.DType.UINT
 
 
 def groups_of(marks: Mapping[int, exp.Expr]) -> list[list[int]]:
-    """Groups the sites whose types one probe can learn: those of one select list, over columns other than its
-    aliases."""
+    """Groups the engine expressions for which one probe can learn the types of leaves: those of one select list whose
+    leaves are columns and not aliases of the list."""
     groups: dict[object, list[int]] = {}
     for number, mark in marks.items():
-        groups.setdefault(_list_of(mark) or number, []).append(number)
+        groups.setdefault(_select_list_of(mark) or number, []).append(number)
     return list(groups.values())
 
 
-def _list_of(mark: exp.Expr) -> int | None:
+def _select_list_of(mark: exp.Expr) -> int | None:
     item = mark.parent if isinstance(mark.parent, exp.Alias) else mark
     select = item.parent
     if not isinstance(select, exp.Select) or item.arg_key != "expressions" or not mark.expressions:
@@ -40,7 +40,7 @@ def _list_of(mark: exp.Expr) -> int | None:
 
 
 def probe(leaves: Mapping[int, Sequence[exp.Expr]]) -> exp.Expr:
-    """A call that DuckDB refuses with the types of its arguments: the leaves of sites, which are moved into it.
+    """A call that DuckDB refuses with the types of its arguments: the leaves of engine expressions, which are moved.
 
     >>> probe({3: [exp.column("a"), exp.func("max", exp.column("b"))]}).sql("duckdb")
     "PI({'3.0': a, '3.1': MAX(b)})"
@@ -54,8 +54,8 @@ def probe(leaves: Mapping[int, Sequence[exp.Expr]]) -> exp.Expr:
 
 
 def types_from_refusal(refusal: str) -> dict[int, list[pa.DataType]]:
-    """The types of leaves by site, from DuckDB's refusal of a probe. Raises SqlError for any other refusal, and for a
-    type that the language does not have.
+    """The types of leaves, by the number of their engine expression, from DuckDB's refusal of a probe. Raises SqlError
+    for any other refusal, and for a type that the language does not have.
 
     >>> types_from_refusal('''Binder Error: … argument types 'pi(STRUCT("3.0" HUGEINT, "3.1" VARCHAR[]))'. You …''')
     {3: [DataType(int64), ListType(list<item: string>)]}

@@ -11,17 +11,17 @@ from sqlglot import exp
 from dsms.model import statements as st
 from dsms.model.objects import Table
 from dsms.registration.table_targets import check_values, columns_of
-from dsms.tables.effect import Content, Effect, Key, cast_to_table, inserted, key_rows, removed
+from dsms.tables.effect import Content, Effect, Key, cast_to_table, insert_effect, key_rows, remove_effect
 from dsms.tables.table_rows import (
     changes_of,
     check_columns_differ,
     columns_in,
     defaults_of,
-    in_order,
+    in_column_order,
     keys_in,
     numbered_values,
     or_default,
-    replaced_rows,
+    replacement_effect,
     select_over,
     table_as,
 )
@@ -36,7 +36,7 @@ def selects_of(statement: st.Merge, table: Table) -> list[exp.Expr]:
     return [query for _, query in _branches(statement, table)]
 
 
-def merged(
+def merge_effects(
     statement: st.Merge, table: Table, rows: Callable[[exp.Expr], pa.Table], content: Content
 ) -> tuple[Effect, ...]:
     """The effects of the branches. Each pair of rows that match, and each row of either side without a match, takes the
@@ -46,12 +46,13 @@ def merged(
     deletes = [keys_in(table, matches) for branch, matches in found if branch.action == "delete"]
     _check_once(statement, table, [*map(partial(_old_keys, table), updates), *deletes])
     rows_and_keys = [_cast_to_table(table, matches) for matches in updates]
-    effects = [replaced_rows(table, pa.concat_tables(rows_and_keys), content)] if updates else []
-    effects += [removed(table, keys) for keys in deletes]
+    effects = [replacement_effect(table, pa.concat_tables(rows_and_keys), content)] if updates else []
+    effects += [remove_effect(table, keys) for keys in deletes]
     seen = {key for effect in effects for key in key_rows(effect.upserts.select(list(table.keys)))}
     inserts = ((branch, matches) for branch, matches in found if branch.action == "insert")
     added = (
-        _added(table, _named(statement, branch, table, matches), rows, content, seen) for branch, matches in inserts
+        _insert_effect(table, _named(statement, branch, table, matches), rows, content, seen)
+        for branch, matches in inserts
     )
     return (*effects, *added)
 
@@ -63,7 +64,7 @@ def _branches(statement: st.Merge, table: Table) -> Iterator[tuple[st.MergeBranc
 
 
 def _chosen(condition: exp.Expr | None, before: list[exp.Expr | None]) -> exp.Expr:
-    """The predicate of the rows that take a branch: its condition is TRUE, and that of no earlier branch is."""
+    """The predicate of the rows that take a branch: its condition is TRUE, and no condition of an earlier branch is."""
     refused = [exp.Not(this=exp.func("coalesce", one.copy(), exp.false())) if one else exp.false() for one in before]
     return exp.and_(*refused, condition.copy() if condition is not None else exp.true())
 
@@ -131,7 +132,9 @@ def _named(statement: st.Merge, branch: st.MergeBranch, table: Table, matches: p
     return matches.rename_columns(names)
 
 
-def _added(
+def _insert_effect(
     table: Table, given: pa.Table, rows: Callable[[exp.Expr], pa.Table], content: Content, seen: set[Key]
 ) -> Effect:
-    return inserted(table, in_order(table, given, defaults_of(table, given.column_names, rows)), content, seen)
+    return insert_effect(
+        table, in_column_order(table, given, defaults_of(table, given.column_names, rows)), content, seen
+    )

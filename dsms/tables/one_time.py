@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from dsms.model.types import type_sql
 from dsms.tables.engine_split import with_engine_calls
-from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
 from dsms.tables.question import QuestionWithRows
+from dsms.tables.times_in_range import check_times_in_columns, check_times_in_rows, time_columns
 from operators import expressions
 from operators.core.distinct_type import stored, stored_schema
 from operators.core.errors import SqlError, UserError
@@ -32,7 +32,7 @@ def evaluate(asked: QuestionWithRows) -> pa.Table:
     """
     with _answering(asked) as answered:
         rows: pa.Table = answered.to_arrow_table()
-        refuse_far_columns(rows)
+        check_times_in_columns(rows)
         return rows
 
 
@@ -44,7 +44,7 @@ def answer(asked: QuestionWithRows) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     """
     with _answering(asked) as answered:
         rows = tuple(answered.fetchall())
-        refuse_far_times(answered.columns, time_columns([str(kind) for kind in answered.types]), rows)
+        check_times_in_rows(answered.columns, time_columns([str(kind) for kind in answered.types]), rows)
         return tuple(answered.columns), rows
 
 
@@ -59,7 +59,7 @@ def _answering(asked: QuestionWithRows) -> Iterator[duckdb.DuckDBPyRelation]:
     from dsms.tables.database import register
     from dsms.tables.engine_functions import reason_of, registered
 
-    asked = with_engine_calls(asked, refused)
+    asked = with_engine_calls(asked, refusal_of)
     # functions are removed while an answer may be unread, which DuckDB allows only from another connection
     with _connection() as keeper, registered(keeper, asked.functions), _connection() as database:
         try:
@@ -70,7 +70,7 @@ def _answering(asked: QuestionWithRows) -> Iterator[duckdb.DuckDBPyRelation]:
             raise SqlError(reason_of(error)) from error
 
 
-def refused(asked: QuestionWithRows) -> str:
+def refusal_of(asked: QuestionWithRows) -> str:
     """DuckDB's reason for refusing a question."""
     try:
         with _answering(asked):
@@ -145,7 +145,7 @@ def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.ChunkedArray[Any]:
     if column.type == field.type:
-        refuse_far_columns(pa.table({field.name: column}))
+        check_times_in_columns(pa.table({field.name: column}))
         return column
     if column.null_count == len(column):
         return pa.chunked_array([pa.array([None] * len(column), stored(field.type))]).cast(field.type)
@@ -160,7 +160,7 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
             raise UserError(
                 f'column "{field.name}" is {type_sql(field.type)}: {reason[:1].lower()}{reason[1:]}'
             ) from error
-    refuse_far_columns(converted.rename_columns([field.name]))
+    check_times_in_columns(converted.rename_columns([field.name]))
     cast: pa.ChunkedArray[Any] = converted.column(0).cast(field.type)
     return cast
 

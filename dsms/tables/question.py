@@ -11,7 +11,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at, position_of
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
@@ -22,8 +22,9 @@ Relation = Callable[[str], pa.Table]
 
 @dataclass(frozen=True)
 class Question:
-    """The text of a query, and the objects that it reads: their names in the catalog by their names in the text.
-    `given` are further relations by name, which are not in the catalog; `query` is the syntax tree of the text."""
+    """A one-time query without its input: its text, and the names in the catalog of the objects that it reads,
+    by their names in the text. `given` are further relations by name, which are not in the catalog; `query` is the
+    syntax tree of the text."""
 
     sql: str
     objects: dict[str, str]
@@ -51,7 +52,7 @@ def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None)
 
 @dataclass(frozen=True)
 class QuestionWithRows:
-    """A query, and the relations that it reads by their names in the text.
+    """A one-time query with its input: the relations that it reads, by their names in the text.
 
     If there is a `query`, its expressions are those of the language, and `with_engine_calls` replaces them by calls of
     `functions`. Otherwise the text is SQL for DuckDB.
@@ -81,7 +82,7 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):
             continue
         if isinstance(table.this, exp.Func) or not is_common(table):
-            read = catalog.find(_plain_name(table), Place(*position_of(table))).name
+            read = catalog.find(_plain_name(table), TextLocation(*position_of(table))).name
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
     refuse_user_defined_functions(resolved, catalog)

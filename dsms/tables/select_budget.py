@@ -45,7 +45,7 @@ class Budget:
     client waits for it any more. Long computations call `check` now and then."""
 
     limits: Limits
-    until: float
+    deadline: float
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
@@ -54,10 +54,10 @@ class Budget:
         return cls(limits, time.monotonic() + limits.select_seconds, cancelled or threading.Event())
 
     def check(self) -> None:
-        """Raises TookTooLong when the time is up, and Cancelled when nobody waits."""
+        """Raises TookTooLong when the time is up, and Cancelled when no client waits."""
         if self.cancelled.is_set():
             raise Cancelled("the client has disconnected")
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.deadline:
             seconds = self.limits.select_seconds
             raise TookTooLong(f"the statement was ended after {seconds} s", hint=_set_by("select_seconds"))
 

@@ -18,7 +18,7 @@ from dsms.tables.select_wire import WorkerLimits
 from operators.core.errors import SqlError
 
 log = structlog.get_logger()
-_TRIES = 3
+_MOST_ATTEMPTS = 3
 
 
 class SelectPool:
@@ -37,7 +37,7 @@ class SelectPool:
         """Admits a statement for the block, and gives its budget. Raises TooManySelects if too many run and wait."""
         with self._lock:
             if self._admitted_count >= self._most + self._limits.selects_waiting:
-                raise _busy(self._most, self._limits.selects_waiting)
+                raise _too_many_selects(self._most, self._limits.selects_waiting)
             self._admitted_count += 1
         try:
             self._wait(Budget.of(self._limits, cancelled))
@@ -55,7 +55,7 @@ class SelectPool:
             try:
                 budget.check()
             except TookTooLong as error:
-                raise _busy(self._most, self._limits.selects_waiting) from error
+                raise _too_many_selects(self._most, self._limits.selects_waiting) from error
 
     def rows(self, asked: QuestionWithRows, budget: Budget) -> pa.Table:
         """The rows of a question, for a statement that was admitted."""
@@ -64,7 +64,7 @@ class SelectPool:
     def reply(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
         """The answer to a question, for a statement that was admitted."""
         asked = with_engine_calls(asked, lambda probing: self._refusal(probing, budget))
-        for _ in range(_TRIES - 1):
+        for _ in range(_MOST_ATTEMPTS - 1):
             try:
                 return self._ask(asked, form, budget)
             except EndedWhenIdle:
@@ -110,7 +110,7 @@ class SelectPool:
         return SelectProcess(self._worker_limits)
 
 
-def _busy(most: int, waiting: int) -> TooManySelects:
+def _too_many_selects(most: int, waiting: int) -> TooManySelects:
     hint = f'the limits "selects" and "selects_waiting" are set by {SETTING}'
     return TooManySelects(
         f"too many one-time statements: {most} are running and {waiting} wait; try again later", hint=hint

@@ -20,7 +20,7 @@ from operators.core.errors import ExternalError, SqlError
 
 _MB = 1024 * 1024
 #: The most seconds until the death of the process, or the cancellation of a statement, is noticed.
-_LOOK_S = 0.05
+_POLL_S = 0.05
 #: The longest first part of an answer: names of columns, or a reason.
 _LONGEST_OUTCOME = 4 * _MB
 Form = Literal["json", "arrow"]
@@ -64,7 +64,7 @@ class SelectProcess:
                 env=_ENVIRONMENT,
                 pass_fds=[theirs.fileno()],
             )
-        self._channel.settimeout(_LOOK_S)
+        self._channel.settimeout(_POLL_S)
         #: Whether the process can be asked again: the last question was answered within the memory limit.
         self.reusable = True
 
@@ -147,11 +147,11 @@ class SelectProcess:
             raise EndedWhenIdle("the process of a SELECT has ended")
         may_be = f"it may have needed more than {budget.limits.select_memory_mb} MB of memory"
         raise limit_exceeded(
-            "select_memory_mb", f"the process that answered the statement died ({_how(status)}); {may_be}"
+            "select_memory_mb", f"the process that answered the statement died ({_cause_of_end(status)}); {may_be}"
         )
 
 
-def _how(status: int | None) -> str:
+def _cause_of_end(status: int | None) -> str:
     if status is None:
         return "its connection broke"
     return f"signal {-status}" if status < 0 else f"status {status}"

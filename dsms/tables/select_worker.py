@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from dsms.tables.database import connect, register
 from dsms.tables.engine_functions import reason_of, registered, warm_up
-from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
 from dsms.tables.select_wire import Outcome, Request, WorkerLimits, stream_of
+from dsms.tables.times_in_range import check_times_in_columns, check_times_in_rows, time_columns
 from operators.core.errors import UserError
 
 _IDLE_S = 60.0
@@ -69,15 +69,15 @@ def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, reques
     except UserError as error:
         return Outcome(failed="sql", reason=str(error)), b""
     except duckdb.Error as error:
-        short = "bad_alloc" in str(error) or "MemoryError" in str(error)
-        failed: Literal["memory", "sql"] = "memory" if short else "sql"
+        out_of_memory = "bad_alloc" in str(error) or "MemoryError" in str(error)
+        failed: Literal["memory", "sql"] = "memory" if out_of_memory else "sql"
         return Outcome(failed=failed, reason=reason_of(error)), b""
 
 
 def _answered(cursor: duckdb.DuckDBPyConnection, request: Request) -> tuple[Outcome, Any]:
     if request.form == "arrow":
         table = cursor.sql(request.sql).to_arrow_table()
-        refuse_far_columns(table)
+        check_times_in_columns(table)
         _check(request, table.num_rows, table.nbytes)
         return Outcome(table.column_names, table.num_rows), stream_of(table)
     cursor.execute(request.sql)
@@ -85,7 +85,7 @@ def _answered(cursor: duckdb.DuckDBPyConnection, request: Request) -> tuple[Outc
     types = [str(column[1]) for column in cursor.description or []]
     rows, body, times = 0, bytearray(b"["), time_columns(types)
     while chunk := cursor.fetchmany(_CHUNK_ROWS):
-        refuse_far_times(columns, times, chunk)
+        check_times_in_rows(columns, times, chunk)
         for row in chunk:
             body += b"," if rows else b""
             body += msgspec.json.encode(row, enc_hook=str)
@@ -153,7 +153,7 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
-def _give_way(niceness: int) -> None:
+def _lower_priority(niceness: int) -> None:
     """Lowers the priority of this process. Where Linux shares processors among sessions (autogroups), niceness acts
     only within a session, so the process also gets its own session, with the same niceness."""
     os.nice(niceness)
@@ -163,8 +163,8 @@ def _give_way(niceness: int) -> None:
         group.write(str(niceness))
 
 
-def _offer_to_be_killed() -> None:
-    """If memory runs out all the same, the kernel kills this process, and not the coordinator."""
+def _prefer_for_oom_kill() -> None:
+    """Makes the kernel kill this process, not the coordinator, if the memory of the machine runs out."""
     if sys.platform == "linux":
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
             score.write("1000")
@@ -173,8 +173,8 @@ def _offer_to_be_killed() -> None:
 def main() -> None:
     """Answers questions until the other end of the socket is closed."""
     channel, limits = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerLimits)
-    _give_way(limits.niceness)
-    _offer_to_be_killed()
+    _lower_priority(limits.niceness)
+    _prefer_for_oom_kill()
     for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
         resource.setrlimit(kind, (most, most))
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()

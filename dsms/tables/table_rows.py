@@ -12,7 +12,7 @@ from dsms.model.objects import Table
 from dsms.model.types import type_sql
 from dsms.registration.table_targets import column_of
 from dsms.sql.parser.queries import selected_expression
-from dsms.tables.effect import Content, Effect, replaced
+from dsms.tables.effect import Content, Effect, replace_effect
 
 
 def defaults_of(table: Table, names: Iterable[str], ask: Callable[[exp.Expr], pa.Table]) -> pa.Table:
@@ -32,7 +32,7 @@ def default_of(table: Table, name: str) -> exp.Expr:
     return exp.Cast(this=exp.paren(selected_expression(f"SELECT {table.defaults[name]}")), to=kind)
 
 
-def in_order(table: Table, given: pa.Table, defaults: pa.Table) -> pa.Table:
+def in_column_order(table: Table, given: pa.Table, defaults: pa.Table) -> pa.Table:
     """The columns of `given` in the order of the table's; columns that are missing have their value in the one row of
     `defaults`, or NULL."""
     count = given.num_rows
@@ -63,11 +63,11 @@ def check_columns_differ(changes: Iterable[tuple[st.Name, exp.Expr]], table: Tab
         seen.add(column)
 
 
-def replaced_rows(table: Table, matches: pa.Table, content: Content) -> Effect:
+def replacement_effect(table: Table, matches: pa.Table, content: Content) -> Effect:
     """The effect of replacing rows. Each match is a new row, followed by the key of the old one."""
     width = len(table.schema)
     new, old = matches.select(range(width)), matches.select(range(width, matches.num_columns))
-    return replaced(table, new, keys_in(table, old), content)
+    return replace_effect(table, new, keys_in(table, old), content)
 
 
 def select_over(
@@ -108,9 +108,9 @@ def keys_in(table: Table, rows: pa.Table) -> pa.Table:
     return rows.rename_columns(list(table.keys)).cast(table.key_schema)
 
 
-def violating(table: Table) -> exp.Expr:
-    """The query of the first row that violates a CHECK, preceded by the number of that CHECK. It reads a relation that
-    has the name of the table."""
+def violation_query(table: Table) -> exp.Expr:
+    """The query that returns the first row that violates a CHECK, after the number of that CHECK. It reads the rows
+    from a relation with the name of the table."""
     broken = [exp.not_(exp.paren(selected_expression(f"SELECT {text}"))) for text in table.checks.values()]
     number = exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(at)) for at, each in enumerate(broken)])
     columns = [exp.column(name, quoted=True) for name in table.schema.names]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from dsms.telemetry import instruments as i
+from dsms.telemetry import instruments
 from dsms.telemetry.telemetry import Attributes, Telemetry
 from operators.core.errors import DsmsError
 
@@ -16,9 +16,9 @@ _Value = tuple[float, Attributes]
 
 def observe_states(telemetry: Telemetry, queries: Documents, status: Callable[[], Mapping[str, Any]]) -> None:
     """Exports the numbers of queries and executors by state, and the number of unread records of each query."""
-    telemetry.observe(i.QUERIES, lambda: _present(lambda: _by_state(queries())))
-    telemetry.observe(i.EXECUTORS, lambda: _present(lambda: _by_state(status()["executors"].values())))
-    telemetry.observe(i.QUERY_BEHIND, lambda: _present(lambda: _behind(status()["lag"])))
+    telemetry.observe(instruments.QUERIES, lambda: _present(lambda: _by_state(queries())))
+    telemetry.observe(instruments.EXECUTORS, lambda: _present(lambda: _by_state(status()["executors"].values())))
+    telemetry.observe(instruments.QUERY_BEHIND, lambda: _present(lambda: _behind(status()["lag"])))
 
 
 def _present(read: Callable[[], Iterable[_Value]]) -> list[_Value]:

@@ -10,8 +10,8 @@ from dsms.introspection.operator_metrics import Operator
 from dsms.measurements.work import VertexWork
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.step_time import StepTime
-from dsms.telemetry import instruments as i
-from dsms.telemetry.telemetry import Attributes, Part, Telemetry
+from dsms.telemetry import instruments
+from dsms.telemetry.telemetry import Attributes, StepPart, Telemetry
 
 #: The most operators of an epoch that get a span.
 _MOST_OPERATORS = 20
@@ -24,19 +24,19 @@ class EpochMetrics:
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
-        self._read = telemetry.counter(i.RECORDS_READ)
-        self._written = telemetry.counter(i.RESULTS_WRITTEN)
-        self._dead = telemetry.counter(i.DEAD_LETTERS)
-        self._epochs = telemetry.counter(i.EPOCHS)
-        self._durations = telemetry.histogram(i.EPOCH_DURATION)
-        self._steps = telemetry.histogram(i.STEP_DURATION)
-        #: The waiting records, by fragment. Entries of fragments that no longer run here are outdated.
+        self._read = telemetry.counter(instruments.RECORDS_READ)
+        self._written = telemetry.counter(instruments.RESULTS_WRITTEN)
+        self._dead = telemetry.counter(instruments.DEAD_LETTERS)
+        self._epochs = telemetry.counter(instruments.EPOCHS)
+        self._durations = telemetry.histogram(instruments.EPOCH_DURATION)
+        self._steps = telemetry.histogram(instruments.STEP_DURATION)
+        #: The waiting records, by fragment. Fragments that no longer run here keep their last number.
         self.behind: dict[str, int] = {}
 
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
         """Records the metrics and the spans of a committed epoch."""
         attributes = {"fragment": fragment}
-        changes = sum(written.changes.height for written in epoch.written)
+        changes = sum(unpublished.changes.height for unpublished in epoch.unpublished)
         self._read.add(epoch.measured.records, attributes)
         self._written.add(changes, attributes)
         self._dead.add(len(epoch.dead), attributes)
@@ -51,7 +51,7 @@ class EpochMetrics:
         self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps, parts)
 
 
-def busiest(work: Iterable[VertexWork]) -> list[Part]:
+def busiest(work: Iterable[VertexWork]) -> list[StepPart]:
     """The operators that took the most time in an epoch, summed over all cores, the busiest first.
 
     >>> from dsms.measurements.work import Work
@@ -64,7 +64,7 @@ def busiest(work: Iterable[VertexWork]) -> list[Part]:
         figures = sum(run.rows_in), run.rows_out, run.busy_ns
         sums[lane, operator] = [total + more for total, more in zip(sums[lane, operator], figures, strict=True)]
     parts = [
-        Part(
+        StepPart(
             "dsms.operator",
             {"dsms.lane": lane, "dsms.operator": name, "dsms.rows.in": rows_in, "dsms.rows.out": rows_out},
             busy / 1e9,
@@ -98,9 +98,9 @@ def observe_reports(telemetry: Telemetry, reports: Reports, behind: Mapping[str,
         running = {report.fragment for report in reports()}
         return ((records, {"fragment": name}) for name, records in list(behind.items()) if name in running)
 
-    telemetry.observe(i.BEHIND, of_fragments)
-    telemetry.observe(i.OPERATOR_ROWS_IN, of_operators(lambda operator: sum(operator.rows_in)))
-    telemetry.observe(i.OPERATOR_ROWS_OUT, of_operators(lambda operator: operator.rows_out))
-    telemetry.observe(i.OPERATOR_BUSY, of_operators(lambda operator: operator.busy_seconds))
-    telemetry.observe(i.OPERATOR_STATE, of_operators(lambda operator: operator.state_bytes))
-    telemetry.observe(i.QUEUE_ROWS, of_queues)
+    telemetry.observe(instruments.BEHIND, of_fragments)
+    telemetry.observe(instruments.OPERATOR_ROWS_IN, of_operators(lambda operator: sum(operator.rows_in)))
+    telemetry.observe(instruments.OPERATOR_ROWS_OUT, of_operators(lambda operator: operator.rows_out))
+    telemetry.observe(instruments.OPERATOR_BUSY, of_operators(lambda operator: operator.busy_seconds))
+    telemetry.observe(instruments.OPERATOR_STATE, of_operators(lambda operator: operator.state_bytes))
+    telemetry.observe(instruments.QUEUE_ROWS, of_queues)

@@ -36,12 +36,12 @@ _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.
 #: The most attribute sets of an observed instrument. Sets accumulate, because queries and operators come and go.
 _MOST_SETS = 20_000
 _LIMITS: dict[Any, int] = {ObservableCounter: _MOST_SETS, ObservableGauge: _MOST_SETS}
-#: The time for which a process that ends waits for a collector.
-_LAST_S = 2.0
+#: How long a process that ends waits for the collector to take the last metrics and spans.
+_CLOSE_TIMEOUT_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
-class Part(NamedTuple):
+class StepPart(NamedTuple):
     """A part of a step, with its duration in seconds."""
 
     name: str
@@ -120,7 +120,7 @@ class Telemetry:
         name: str,
         attributes: Attributes,
         steps: Sequence[StepTime],
-        parts: Mapping[str, Sequence[Part]] = MappingProxyType({}),
+        parts: Mapping[str, Sequence[StepPart]] = MappingProxyType({}),
     ) -> None:
         """Exports a span over finished steps, with a child span for each step and, within it, for each of its parts.
         The times of parts within a step are unknown, so their spans begin with the step, and end with it at the latest.
@@ -138,7 +138,7 @@ class Telemetry:
             span.end(_ns(step.end + shift))
         root.end(_ns(last + shift))
 
-    def _part(self, part: Part, around: Span, start: float, end: float) -> None:
+    def _part(self, part: StepPart, around: Span, start: float, end: float) -> None:
         within = trace.set_span_in_context(around)
         span = self._tracer.start_span(part.name, within, start_time=_ns(start), attributes=dict(part.attributes))
         span.end(_ns(min(start + part.seconds, end)))
@@ -151,7 +151,7 @@ class Telemetry:
         """Sends unsent metrics and spans; waits at most 2 s, in case the collector is unavailable."""
         closing = threading.Thread(target=self._shut_down, name="closing-telemetry", daemon=True)
         closing.start()
-        closing.join(_LAST_S)
+        closing.join(_CLOSE_TIMEOUT_S)
 
     def _shut_down(self) -> None:
         self._tracers.shutdown()

@@ -1,4 +1,4 @@
-"""The abilities of a LocalSession, for statements."""
+"""What statements need from a LocalSession: its catalog, its rows, its measurements."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from dsms.registration.table_targets import writable
 from dsms.statements.context import Logged
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.statements.registry import apply
+from dsms.tables.dml_effects import Write
 from dsms.tables.one_time import answer
-from dsms.tables.promising.visits import promising_of
+from dsms.tables.promising.visits import promising_select
 from dsms.tables.question import as_shown, question_of
-from dsms.tables.statements import Write
 from dsms.testing.local_runtime import LocalRuntime
-from dsms.testing.local_tables import Records, as_table, loaded, written
+from dsms.testing.local_tables import Records, as_table, load_records, write_records
 from operators.core.delta import BEGINNING
 from operators.core.errors import UserError
 
@@ -59,8 +59,8 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class LocalContext:
-    """Implements `dsms.statements.context.Context`. `change_catalog` makes a change, runs the queries of the catalog
-    from now on, and returns the result. `append` appends records of an instant to the log of a table."""
+    """Implements `dsms.statements.context.Context`. `change_catalog` makes a change, after which the session runs the
+    queries of the new catalog, and returns the result. `append` appends records of an instant to the log of a table."""
 
     session: Session
     change_catalog: Callable[[Decide], StatementResult]
@@ -77,11 +77,11 @@ class LocalContext:
         return self.change_catalog(lambda catalog: apply(statement, catalog, environment))
 
     def change(self, decide: Callable[[Catalog], Catalog]) -> NoReturn:
-        """Raises UserError: a session reads its records at once, so it has none that blocks reading."""
+        """Raises UserError. Only SKIP RECORD calls it, and no record of a session can block the reading of others."""
         raise UserError("a LocalSession cannot skip records", hint="push the corrected records")
 
     def await_halted(self, version: int) -> bool:
-        """True: nothing runs beside a statement."""
+        """True: a session runs no query while it runs a statement, so there is nothing to wait for."""
         return True
 
     def positions(self, source: str, partition: int) -> list[int]:
@@ -97,21 +97,21 @@ class LocalContext:
         if statement.preference is None:
             columns, rows = answer(question.over(relation))
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
-        promising = promising_of(statement.select, statement.preference, question, catalog)
+        promising = promising_select(statement.select, statement.preference, question, catalog)
         (columns, rows), seen = promising.answered(relation, self.session.reached() - 1, answer)
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))
 
     def write(self, statement: Write) -> StatementResult:
         """Writes rows at the greatest instant that any log has reached; they are final at once."""
         instant = self.session.reached()
-        table, records, result = written(statement, self.session.catalog, self._rows, instant)
+        table, records, result = write_records(statement, self.session.catalog, self._rows, instant)
         self.append(table, records, instant)
         return result
 
     def load(self, statement: Load) -> StatementResult:
         """Adds the rows of a file or database, like `write`."""
         instant = self.session.reached()
-        table, records, result = loaded(statement, self.session.catalog, self._rows, instant)
+        table, records, result = load_records(statement, self.session.catalog, self._rows, instant)
         self.append(table, records, instant)
         return result
 

@@ -23,7 +23,7 @@ from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.core.clock import Heartbeat
 from operators.core.errors import DsmsError, UserError
 
-_BEGINNING_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class LogSlices:
             yield request, SliceRead(admitted, work)
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """None for each offset: a session keeps its records, so it needs no copies of them."""
+        """None for each offset: dead letters need no copies of the records, because the session keeps all of them."""
         return dict.fromkeys(offsets)
 
 
@@ -111,7 +111,7 @@ def as_instant(ts: object) -> int:
     if isinstance(ts, date):
         moment = ts if isinstance(ts, datetime) else datetime.combine(ts, time_of_day())
         known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (known - _BEGINNING_OF_TIME) // timedelta(milliseconds=1)
+        return (known - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(ts, int | np.integer) and not isinstance(ts, bool) and abs(int(ts)) < 2**63:
         return int(ts)
     raise UserError(f"{ts!r} is not an instant", hint="give a whole number of 64 bits, a date or a datetime")

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from connectors.memory.runs import MemoryRuns, Runs
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
@@ -26,7 +26,7 @@ from dsms.runtime.batching.offsets import (
     with_settings,
 )
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -66,11 +66,11 @@ class LocalRuntime:
         self.dead: list[DeadRecord] = []
         #: The reason why a query failed, by its id; it no longer runs.
         self.failed: dict[str, str] = {}
-        self.measures = Measures(self.clock())
+        self.metrics = FragmentMetrics(self.clock())
         self._store, self._published = MemoryRuns(Runs(), Path()), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
-        self._like: Revision | None = None
+        self._plans_from: Revision | None = None
 
     @property
     def revision(self) -> Revision:
@@ -113,7 +113,7 @@ class LocalRuntime:
     def reuse_plans_of(self, other: LocalRuntime) -> None:
         """Reuses the plans and dataflows of another runtime with the same statements, as they depend on nothing
         else."""
-        self._like = other.revision
+        self._plans_from = other.revision
 
     def run(self, most: int | None) -> None:
         """Runs epochs of at most `most` records, until all is read. A failing query does not stop the others."""
@@ -146,18 +146,18 @@ class LocalRuntime:
 
     def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
         apart = () if self._sharing else plan.queries.keys()
-        self._revision = revised(plan, manifest, apart, self._before(plan))
+        self._revision = revised(plan, manifest, apart, self._with_reused_plans(plan))
 
     def _without_failed(self, plan: FragmentPlan) -> FragmentPlan:
         running = {query: planned for query, planned in plan.queries.items() if query not in self.failed}
         return replace(plan, queries=running)
 
-    def _before(self, plan: FragmentPlan) -> Revision:
-        """The current revision, with the dataflows of the runtime of `reuse_plans_of`."""
-        if self._like is None:
+    def _with_reused_plans(self, plan: FragmentPlan) -> Revision:
+        """The current revision, with the plans and dataflows that may be reused (see `reuse_plans_of`)."""
+        if self._plans_from is None:
             return self._revision
-        lanes = {**self._like.lanes, **self._revision.lanes}
-        queries = {**plan.queries, **self._like.plan.queries, **self._revision.plan.queries}
+        lanes = {**self._plans_from.lanes, **self._revision.lanes}
+        queries = {**plan.queries, **self._plans_from.plan.queries, **self._revision.plan.queries}
         return replace(self._revision, lanes=lanes, plan=replace(self._revision.plan, queries=queries))
 
     def _epoch(self, most: int) -> bool:
@@ -197,17 +197,17 @@ class LocalRuntime:
         return messages
 
     def _commit(self, epoch: Epoch) -> None:
-        for written in epoch.written:
+        for written in epoch.unpublished:
             self._publish(written)
         self.dead += epoch.dead
         for result in epoch.results.values():
-            self._promise(result)
+            self._log_frontier(result)
         moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._without_failed(self._revision.plan), epoch.manifest)
         self._store.sweep(self._revision.manifest.names())
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
-        self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
+        self.metrics = self.metrics.after(self.clock(), epoch.measured.work).kept(keys)
 
     def _publish(self, written: UnpublishedChanges) -> None:
         for output in written.outputs.values():
@@ -215,15 +215,15 @@ class LocalRuntime:
             ordered = changes.sort(FROM, ORDER, pl.col(OP) != DELETE, *names)
             published = as_changes(ordered, names, output.keys)
             self.results[output.id] += published
-            if (log := self._filled(output)) is not None:
+            if (log := self._filled_log(output)) is not None:
                 log.records += [{**row, INSTANT: instant, OPERATION: op} for op, row, instant in published]
 
-    def _promise(self, result: Result) -> None:
+    def _log_frontier(self, result: QueryResult) -> None:
         """Logs the new frontier of a query as a heartbeat of the table that it fills, for the readers of the table."""
-        log = self._filled(result.output)
+        log = self._filled_log(result.output)
         if log is not None and result.frontier > self._published.upto(result.output.id):
             log.heartbeats.append(Heartbeat(len(log.records), result.frontier))
 
-    def _filled(self, output: Output) -> Log | None:
+    def _filled_log(self, output: Output) -> Log | None:
         fills = None if output.sink is None else output.sink.fills
         return None if fills is None else self.logs[fills]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 
 from dsms.introspection.entities import Report
-from dsms.introspection.entity_sampling import Sampler, Waiting
+from dsms.introspection.entity_sampling import Sampler, WaitingInput
 from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
@@ -17,7 +17,7 @@ from dsms.planner.physical.explain import explain
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
 from dsms.planner.physical.lane import Output
 from dsms.registration.join_orders import switched_to_next_order
-from dsms.registration.replacement import retired
+from dsms.registration.replacement import with_former_dropped
 from dsms.runtime.epoch.dead_letters import NO_RECORD
 from dsms.runtime.lanes.revision import ready_next_plans
 from dsms.sql.binder.bind import plan_of
@@ -191,7 +191,7 @@ class LocalSession:
         return self._output_of(name).keys
 
     def running(self) -> Iterable[Stream | Table | Query]:
-        """Everything that the session runs: queries, and the streams and tables that they can read."""
+        """Everything that the session runs: queries, and the streams and tables, so that `relation` can return them."""
         return [*self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()]
 
     def follow_catalog(self) -> None:
@@ -209,9 +209,9 @@ class LocalSession:
     def reports(self) -> list[Report]:
         """The measurements of the queries, as the report of a fragment."""
         runtime, lanes = self.runtime, self.runtime.revision.lanes
-        sampler = Sampler("0", runtime.measures, time.monotonic())
+        sampler = Sampler("0", runtime.metrics, time.monotonic())
         waiting = {
-            lane_id: Waiting(
+            lane_id: WaitingInput(
                 {place: at.offset for place, at in progress.places.items()},
                 orders={place: at.orders for place, at in progress.places.items()},
             )
@@ -251,7 +251,7 @@ class LocalSession:
     def _retire(self) -> None:
         """Drops the former plans of replaced queries whose new plans have published results."""
         published = {query: self.runtime.frontier(query) for query in self.runtime.results}
-        changed = [query for query in retired(self.catalog, published) if query.id in published]
+        changed = [query for query in with_former_dropped(self.catalog, published) if query.id in published]
         if changed:
             self.catalog = self.catalog.with_changed(*changed)
             self.runtime.follow(self._plan())
@@ -317,10 +317,10 @@ class LocalSession:
 
     def _report_failures(self) -> None:
         """Raises the failure of a query once; asking for its result raises it again. The other queries continue."""
-        untold = [query for query in self.runtime.failed if query not in self._reported]
-        self._reported |= set(untold)
-        if untold:
-            raise InternalError("; ".join(self.runtime.failed[query] for query in untold))
+        unreported = [query for query in self.runtime.failed if query not in self._reported]
+        self._reported |= set(unreported)
+        if unreported:
+            raise InternalError("; ".join(self.runtime.failed[query] for query in unreported))
 
     def _source(self, name: str) -> Source:
         named = self.catalog.find(name)

@@ -14,11 +14,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.table_targets import writable
+from dsms.tables.dml_effects import Write, effects_of, load_effects, returning_query
 from dsms.tables.effect import Effect, counted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import answer, evaluate
 from dsms.tables.question import Question, Relation, as_shown
-from dsms.tables.statements import Write, effects_of, insertions, returned
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
@@ -45,7 +45,7 @@ class _Content:
         return [key in known for key in key_rows(keys)]
 
 
-def written(
+def write_records(
     statement: Write, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
     """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
@@ -53,19 +53,19 @@ def written(
     content = _Content(table, relation)
     read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
     effects = effects_of(statement, catalog, _rows_over(read), content)
-    asked = returned(statement, catalog, effects, content)
+    asked = returning_query(statement, catalog, effects, content)
     columns, rows = ((), ()) if asked is None else answer(asked)
     message = counted(sum(effect.count for effect in effects), instant)
     return table, _records(effects, instant), StatementResult(type(statement).__name__.upper(), message, columns, rows)
 
 
-def loaded(
+def load_records(
     statement: Load, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
-    """The same as `written`, for a statement that loads rows of a file or database."""
+    """The same as `write_records`, for a statement that loads rows of a file or database."""
     table = writable(statement.table, catalog)
     rows, content = _rows_over(as_shown(relation, catalog)), _Content(table, relation)
-    effects = list(insertions(table, batches_of(statement, table), catalog, rows, content))
+    effects = list(load_effects(table, batches_of(statement, table), catalog, rows, content))
     message = counted(sum(effect.count for effect in effects), instant)
     return table, _records(effects, instant), StatementResult("LOAD", message)
 

@@ -1,4 +1,5 @@
-"""A pytest plugin: the fixture `dsms_session`, by `pytest_plugins = ["dsms.testing.pytest_plugin"]` in a conftest.py.
+"""A pytest plugin with the fixture `dsms_session`. Enable it by `pytest_plugins = ["dsms.testing.pytest_plugin"]` in a
+conftest.py.
 
 `--dsms-batches 1,7` runs each test of the fixture once for each number of records a batch, since results must not
 depend on it: functions in Python could break that law. The report of a failed test shows the dead letters.

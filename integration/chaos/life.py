@@ -26,7 +26,7 @@ _CREATE, _DROP, _REPLACE, _PAUSE, _RESUME = "create", "drop", "replace", "pause"
 
 @dataclass(frozen=True)
 class Step:
-    """A statement about a query. `latest` lets it start at the present end of its sources."""
+    """A statement about a query. `latest` lets it start at the current end of its sources."""
 
     at_s: float
     verb: str

@@ -33,7 +33,7 @@ class Image(Protocol):
 
 
 @dataclass(frozen=True)
-class Foreign:
+class ThirdPartyImage:
     """A third-party image: directories of this machine in the image's places, and the directory of its programs."""
 
     files: tuple[Bind, ...]
@@ -54,8 +54,8 @@ def foreign_images() -> dict[str, Image]:
     jars = Resolver(java, cache_dir(os.environ), os.environ).broker_jars()
     redis = find_redis(os.environ)
     return {
-        "apache/kafka": Foreign((Bind(jars, "/opt/kafka/libs"),), str(java.resolve().parent)),
-        "redis": Foreign((Bind(redis.parent, "/opt/redis"),), "/opt/redis"),
+        "apache/kafka": ThirdPartyImage((Bind(jars, "/opt/kafka/libs"),), str(java.resolve().parent)),
+        "redis": ThirdPartyImage((Bind(redis.parent, "/opt/redis"),), "/opt/redis"),
     }
 
 

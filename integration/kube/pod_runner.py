@@ -74,33 +74,33 @@ class PodRunner:
         if self.outcome:
             return
         if self._process is None or not self._process.alive:
-            self._end_or_revive()
+            self._end_or_restart()
             return
         startup = self._probes["startup"]
-        started = startup is None or startup.passed is True or startup.look() is True
+        started = startup is None or startup.passed is True or startup.probe_if_due() is True
         if started:
             live, ready = self._look("liveness"), self._look("readiness")
-            self._say(ready=ready is True, started=True)
+            self._report_status(ready=ready is True, started=True)
         else:
             live = startup is None or startup.passed is not False
-            self._say(ready=False, started=False)
+            self._report_status(ready=False, started=False)
         if live is False:
             self._process.stop()
 
     def _look(self, kind: str) -> bool | None:
         probe = self._probes[kind]
-        return True if probe is None else probe.look()
+        return True if probe is None else probe.probe_if_due()
 
-    def _end_or_revive(self) -> None:
+    def _end_or_restart(self) -> None:
         """Starts an ended container again, unless the restart policy of the pod says otherwise."""
         policy, code = self.pod["spec"]["restartPolicy"], None if self._process is None else self._process.exit_code
         if code is not None and (policy == "Never" or (policy == "OnFailure" and code == 0)):
             self.outcome = "Failed" if code else "Succeeded"
-            self._say(ready=False, started=False)
+            self._report_status(ready=False, started=False)
         else:
-            self._revive()
+            self._restart()
 
-    def _revive(self) -> None:
+    def _restart(self) -> None:
         """Starts the container; again at once after the first end, then after pauses that double."""
         now = time.monotonic()
         if self._process is not None and self._start_at <= 0:
@@ -108,7 +108,7 @@ class PodRunner:
             pause = 0.0 if self.restarts == 0 else _FIRST_BACKOFF_S * 2 ** (self.restarts - 1)
             self._start_at = now + min(pause, _LONGEST_BACKOFF_S)
             self.restarts += 1
-            self._say(ready=False, started=False)
+            self._report_status(ready=False, started=False)
         if now >= self._start_at:
             self._start_at = 0.0
             self._start()
@@ -157,7 +157,7 @@ class PodRunner:
         host, _, port = self._api.url.removeprefix("https://").partition(":")
         return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
-    def _say(self, *, ready: bool, started: bool) -> None:
+    def _report_status(self, *, ready: bool, started: bool) -> None:
         """Reports the status if it has changed."""
         alive = self._process is not None and self._process.alive
         state = {"running": {"startedAt": self._started_at}} if alive else {"waiting": {"reason": "CrashLoopBackOff"}}

@@ -22,7 +22,7 @@ class Probe:
     _next: float = 0.0
     _streak: list[bool] = field(default_factory=list)
 
-    def look(self) -> bool | None:
+    def probe_if_due(self) -> bool | None:
         """Probes if the next probe is due."""
         if time.monotonic() < self._next:
             return self.passed

@@ -161,7 +161,7 @@ def post(url: str, sql: str, key: str) -> httpx.Response:
     )
 
 
-def test_a_key_outlives_the_coordinator(cluster: Cluster, unique: str) -> None:
+def test_an_idempotency_key_outlives_the_coordinator(cluster: Cluster, unique: str) -> None:
     sql = f"CREATE TABLE {unique} (id INT PRIMARY KEY); INSERT INTO {unique} VALUES (1)"
     first = post(cluster.url, sql, unique)
     kill_9(cluster.coordinator)
@@ -173,7 +173,7 @@ def test_a_key_outlives_the_coordinator(cluster: Cluster, unique: str) -> None:
     assert cluster.sql(f"SELECT count(*) FROM {unique}")[0]["rows"] == [[1]]
 
 
-def test_without_redis_a_call_with_a_key_is_not_begun(
+def test_without_redis_a_call_with_an_idempotency_key_is_not_begun(
     kafka: str, restartable_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory, unique: str
 ) -> None:
     sql = f'REGISTER SOURCE {unique} (a INT) FROM "{unique}" PARTITIONS 1'

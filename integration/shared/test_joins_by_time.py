@@ -33,7 +33,7 @@ WINDOWS = "TUMBLE(TABLE Bid, DESCRIPTOR(TS), INTERVAL '4' SECOND)"
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryPair:
     """A query, and the same in DuckDB's SQL."""
 
     ours: str
@@ -42,7 +42,7 @@ class Asked:
 
 QUERIES = {
     # many bids have the same second: the partner is the least of them, compared by all columns
-    "asof": Asked(
+    "asof": QueryPair(
         """SELECT A.id, B.price, B.bidder, B."dateTime" AS at FROM Auction A ASOF LEFT JOIN Bid B
             ON A.id = B.auction AND A."dateTime" <= DATE_TRUNC('second', B."dateTime")""",
         """SELECT A.id, B.price, B.bidder, B.at FROM Auction A LEFT JOIN LATERAL (
@@ -51,26 +51,26 @@ QUERIES = {
             ORDER BY date_trunc('second', B."dateTime"), bidder, price, channel, url, "dateTime", extra LIMIT 1
         ) B ON TRUE""",
     ),
-    "band": Asked(
+    "band": QueryPair(
         """SELECT A.id, B.bidder, B.price, B."dateTime" AS at FROM Bid B JOIN Auction A ON B.auction = A.id
             AND B."dateTime" BETWEEN A."dateTime" AND A."dateTime" + INTERVAL '1990' MILLISECOND""",
         """SELECT A.id, B.bidder, B.price, B."dateTime" AS at FROM Bid B, Auction A
             WHERE B.auction = A.id AND epoch_ms(B."dateTime") - epoch_ms(A."dateTime") BETWEEN 0 AND 1990""",
     ),
-    "unequal": Asked(
+    "unequal": QueryPair(
         """SELECT P.id, A.id AS auction, A.seller FROM Person P LEFT JOIN Auction A
             ON A.seller <> P.id AND A."dateTime" > P."dateTime" - INTERVAL '985' MILLISECOND
             AND A."dateTime" <= P."dateTime" """,
         """SELECT P.id, A.id AS auction, A.seller FROM Person P LEFT JOIN Auction A
             ON A.seller <> P.id AND epoch_ms(P."dateTime") - epoch_ms(A."dateTime") BETWEEN 0 AND 984""",
     ),
-    "ended": Asked(
+    "ended": QueryPair(
         f"""SELECT auction, window_end, COUNT(*) AS bids, MAX(price) AS top FROM {WINDOWS}
             GROUP BY auction, window_start, window_end HAVING COUNT(*) > 1 EMIT FINAL""",
         """SELECT auction, (epoch_ms("dateTime") // 4000 + 1) * 4000 AS window_end, COUNT(*) AS bids, MAX(price) AS top
             FROM Bid GROUP BY ALL HAVING COUNT(*) > 1""",
     ),
-    "hidden": Asked(
+    "hidden": QueryPair(
         "SELECT *, TS AS at FROM Unstamped WHERE price % 10 = 3",
         """SELECT auction, price, epoch_ms("dateTime") AS at FROM Bid WHERE price % 10 = 3""",
     ),

@@ -36,7 +36,7 @@ class Collected:
     ) -> list[pl.Series]:
         """The results of each use at every phase. `rows` holds the changes, with their phase in `PHASE`."""
         changes = rows.select(*self.columns, PHASE, WEIGHT, ORDER)
-        present = rows_of_groups(phases, trace, np.arange(phases.members)) if trace.runs else changes.clear()
+        present = rows_of_groups(phases, trace, np.arange(phases.group_count)) if trace.runs else changes.clear()
         lives = Lifetimes.of(phases, present, changes, ())
         return [self._results(phases, lives, use, method) for use, method in uses]
 

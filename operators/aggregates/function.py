@@ -32,7 +32,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunningSum:
     """A running sum over the rows of a group: Σ value * weight; `value` has no NULL.
 
     "exact" sums are integers modulo 2^128 (or 2^64), and "xor" adds without carry. "float" sums are added up in the
@@ -59,7 +59,7 @@ class Linear:
     """The result is a function of running sums. `fault` is TRUE where the sums have no valid result; `problem` is the
     reason."""
 
-    parts: Callable[[Use], tuple[Part, ...]]
+    parts: Callable[[Use], tuple[RunningSum, ...]]
     result: Callable[[Use, Columns], pl.Expr]
     fault: Callable[[Use, Columns], pl.Expr] | None = None
     problem: str = ""

@@ -7,7 +7,7 @@ from functools import partial, reduce
 import polars as pl
 import pyarrow as pa
 
-from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
+from operators.aggregates.function import AggregateFunction, Columns, Linear, RunningSum, Use
 from operators.aggregates.rules import (
     always,
     booleans,
@@ -27,17 +27,17 @@ _SAFE_DIGITS = 28
 _HIGH = 10**19
 
 
-def rows_with(columns: tuple[str, ...], name: str = "") -> Part:
+def rows_with(columns: tuple[str, ...], name: str = "") -> RunningSum:
     """Counts the rows without a NULL in any of the columns."""
     present = reduce(
         lambda left, right: left & right, [pl.col(column).is_not_null() for column in columns], pl.lit(value=True)
     )
-    return Part(name or f"count({','.join(columns)})", "exact", INT64, present.cast(pl.Int64))
+    return RunningSum(name or f"count({','.join(columns)})", "exact", INT64, present.cast(pl.Int64))
 
 
-def count_where(condition: pl.Expr, name: str) -> Part:
+def count_where(condition: pl.Expr, name: str) -> RunningSum:
     """Counts the rows for which a condition is TRUE."""
-    return Part(name, "exact", INT64, condition.fill_null(False).cast(pl.Int64))
+    return RunningSum(name, "exact", INT64, condition.fill_null(False).cast(pl.Int64))
 
 
 def scale(type_: pa.DataType) -> int:
@@ -57,22 +57,22 @@ def finite(column: str) -> pl.Expr:
     return pl.when(value.is_finite()).then(value).otherwise(0.0)
 
 
-def _sum_parts(use: Use) -> tuple[Part, ...]:
+def _sum_parts(use: Use) -> tuple[RunningSum, ...]:
     (column,), (type_,) = use.columns, use.types
     count = rows_with(use.columns)
     if floating(type_):
         value = pl.col(column)
         return (
             count,
-            Part(f"sum({column})", "float", FLOAT64, finite(column), count.name),
+            RunningSum(f"sum({column})", "float", FLOAT64, finite(column), count.name),
             count_where(value.is_nan(), f"nan({column})"),
             count_where(value.is_infinite() & (value > 0), f"inf({column})"),
             count_where(value.is_infinite() & (value < 0), f"-inf({column})"),
         )
-    whole = Part(f"sum({column})", "exact", INT128, unscaled(column, type_))
+    whole = RunningSum(f"sum({column})", "exact", INT128, unscaled(column, type_))
     if not decimal(type_) or digits(type_)[0] <= _SAFE_DIGITS:
         return count, whole
-    return count, whole, Part(f"high({column})", "exact", INT128, unscaled(column, type_) // _HIGH)
+    return count, whole, RunningSum(f"high({column})", "exact", INT128, unscaled(column, type_) // _HIGH)
 
 
 def _float_sum(use: Use, part: Columns) -> pl.Expr:
@@ -142,7 +142,7 @@ def _total(use: Use, part: Columns) -> pl.Expr:
     return pl.when(_wrapped(high)).then(both).otherwise(total.cast(pl.Float64))
 
 
-def _truths(use: Use) -> tuple[Part, ...]:
+def _truths(use: Use) -> tuple[RunningSum, ...]:
     (column,) = use.columns
     return count_where(pl.col(column), f"true({column})"), count_where(~pl.col(column), f"false({column})")
 
@@ -157,10 +157,10 @@ def _any(use: Use, part: Columns) -> pl.Expr:
     return pl.when(true + false > 0).then(true > 0)
 
 
-def _xor_parts(use: Use) -> tuple[Part, ...]:
+def _xor_parts(use: Use) -> tuple[RunningSum, ...]:
     (column,) = use.columns
     value = pl.col(column).cast(pl.Int64).fill_null(0)
-    return rows_with(use.columns), Part(f"xor({column})", "xor", INT64, value)
+    return rows_with(use.columns), RunningSum(f"xor({column})", "xor", INT64, value)
 
 
 def _xor(use: Use, part: Columns) -> pl.Expr:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import polars as pl
 import pyarrow as pa
 
-from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
+from operators.aggregates.function import AggregateFunction, Columns, Linear, RunningSum, Use
 from operators.aggregates.linear import FLOAT64, count_where, finite, rows_with, scale
 from operators.aggregates.products import Products, limbs
 from operators.aggregates.rules import always, numbers_to_double
@@ -38,7 +38,7 @@ def _present(use: Use) -> pl.Expr:
     return pl.all_horizontal([pl.col(column).is_not_null() for column in use.columns])
 
 
-def _parts(use: Use) -> tuple[Part, ...]:
+def _parts(use: Use) -> tuple[RunningSum, ...]:
     """Sums over the rows without a NULL in x or y."""
     count = rows_with(use.columns)
     positions = range(len(use.columns))
@@ -56,7 +56,7 @@ def _parts(use: Use) -> tuple[Part, ...]:
     floats |= {_name(use, first, second): kept[first] * kept[second] for first, second in pairs}
     infinite_or_nan = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
     non_finite = count_where(present & infinite_or_nan, f"not finite({','.join(use.columns)})")
-    return count, non_finite, *(Part(name, "float", FLOAT64, value, count.name) for name, value in floats.items())
+    return count, non_finite, *(RunningSum(name, "float", FLOAT64, value, count.name) for name, value in floats.items())
 
 
 def _count(use: Use, part: Columns) -> pl.Expr:

@@ -15,7 +15,7 @@ from typing import cast
 import polars as pl
 import pyarrow as pa
 
-from operators.aggregates.function import Columns, Part
+from operators.aggregates.function import Columns, RunningSum
 from operators.aggregates.linear import INT128, unscaled
 from operators.expressions.arrow_types import decimal, digits
 from operators.expressions.quotient import quotient
@@ -70,18 +70,18 @@ class Products:
         """Whether some sums may exceed 128 bits and need a second sum of upper bits."""
         return any(self._may_be_long(one, two) for one, two in self._pairs)
 
-    def sums(self, number: Sequence[Limb]) -> Iterator[Part]:
+    def sums(self, number: Sequence[Limb]) -> Iterator[RunningSum]:
         """The running sums that one of the numbers needs."""
         for limb in number:
-            yield Part(self._sum(limb), "exact", INT128, self._kept(limb))
+            yield RunningSum(self._sum(limb), "exact", INT128, self._kept(limb))
 
-    def products(self) -> Iterator[Part]:
+    def products(self) -> Iterator[RunningSum]:
         """The running sums of the products of x and y. If x and y differ, those of each with itself are also needed."""
         for one, two in self._pairs:
-            yield Part(self._low(one, two), "exact", INT128, self._kept(one) * self._kept(two))
+            yield RunningSum(self._low(one, two), "exact", INT128, self._kept(one) * self._kept(two))
             if self._may_be_long(one, two):
                 upper = _upper_bits(self._kept(one)) * _upper_bits(self._kept(two))
-                yield Part(self._high(one, two), "exact", INT128, upper.cast(INT128))
+                yield RunningSum(self._high(one, two), "exact", INT128, upper.cast(INT128))
 
     def total(self, number: Sequence[Limb], part: Columns) -> pl.Expr:
         """The sum of one of the numbers as a float."""

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from operators.aggregates.function import Part
+from operators.aggregates.function import RunningSum
 from operators.core.delta import ORDER, WEIGHT
 from operators.kernels.phases import PHASE, Phases
 
@@ -20,7 +20,7 @@ _SEGMENT, _FIRST, _COPIES = "__segment", "__first_of_segment", "__copies"
 class RunningSums:
     """The sum of each part at every phase: the group's stored sum + Σ value * weight of its rows up to the phase."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[RunningSum, ...]
 
     def at_phases(self, phases: Phases, rows: pl.DataFrame, stored: pl.DataFrame) -> dict[str, pl.Series]:
         """The sums by part. `rows` are sorted by phase; `stored` has a row for each group, a column for each part."""
@@ -43,11 +43,11 @@ class RunningSums:
         return tuple(weighted_value(part).alias(part.name) for part in self.parts)
 
     @cached_property
-    def _floats(self) -> tuple[Part, ...]:
+    def _floats(self) -> tuple[RunningSum, ...]:
         return tuple(part for part in self.parts if part.kind == "float")
 
 
-def _with_copies(rows: pl.DataFrame, floats: Sequence[Part]) -> pl.DataFrame:
+def _with_copies(rows: pl.DataFrame, floats: Sequence[RunningSum]) -> pl.DataFrame:
     """Adds a weight column for float sums, one for each filter. Of equal values with the same phase and order, the
     first gets the weight of all and the others 0. As x + x + x may differ from 3x, the result would otherwise depend on
     how copies are divided among elements."""
@@ -71,7 +71,7 @@ def _copies(filter: str | None) -> str:
     return f"{_COPIES}{filter or ''}"
 
 
-def weighted_value(part: Part) -> pl.Expr:
+def weighted_value(part: RunningSum) -> pl.Expr:
     """What each row adds to the sum of a part."""
     counts = pl.lit(value=True) if part.filter is None else pl.col(part.filter)
     if part.kind == "xor":
@@ -80,7 +80,9 @@ def weighted_value(part: Part) -> pl.Expr:
     return value if part.filter is None else pl.when(counts).then(value).otherwise(pl.lit(0, part.dtype))
 
 
-def _by_empty_phases(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
+def _by_empty_phases(
+    floats: Sequence[RunningSum], sums: dict[str, pl.Series]
+) -> Iterable[tuple[np.ndarray, list[str]]]:
     """Groups the float sums that have no rows at the same phases: a mask of these phases, and the names of the sums."""
     empty = {count: sums[count].to_numpy() == 0 for count in dict.fromkeys(part.counted for part in floats)}
     groups: dict[bytes, tuple[np.ndarray, list[str]]] = {}

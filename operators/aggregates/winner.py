@@ -45,7 +45,7 @@ class Winner:
         self, phases: Phases, changes: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace
     ) -> pl.DataFrame:
         weights, groups = changes[WEIGHT].to_numpy(), phases.group[changes[PHASE].to_numpy()]
-        leaving = np.bincount(groups, np.maximum(-weights, 0), phases.members).astype(np.int64)
+        leaving = np.bincount(groups, np.maximum(-weights, 0), phases.group_count).astype(np.int64)
         weight = pl.lit(1, pl.Int64).alias(WEIGHT)
         standing = stored.with_columns(pl.Series(GROUP, np.arange(stored.height)), weight).filter(
             pl.col(PRESENT) & pl.Series(leaving == 0)

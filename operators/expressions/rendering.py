@@ -36,7 +36,7 @@ BINARY: dict[str, tuple[str, int]] = {
     "divide": ("/", 7),
     "modulo": ("%", 7),
 }
-PREFIX = {"not": ("NOT ", 3), "negate": ("-", 8), "bit_not": ("~", 8)}
+PREFIX_OPERATORS = {"not": ("NOT ", 3), "negate": ("-", 8), "bit_not": ("~", 8)}
 POSTFIX = {
     "is_null": "IS NULL",
     "is_not_null": "IS NOT NULL",
@@ -125,8 +125,8 @@ def _call(call: Call) -> tuple[str, int]:
     if name in ("and", "or"):
         symbol, strength = BINARY[name]
         return f" {symbol} ".join(_inside(argument, strength) for argument in arguments), strength
-    if name in PREFIX:
-        symbol, strength = PREFIX[name]
+    if name in PREFIX_OPERATORS:
+        symbol, strength = PREFIX_OPERATORS[name]
         return f"{symbol}{_inside(arguments[0], strength + (name != 'not'))}", strength
     if name in POSTFIX:
         return f"{_inside(arguments[0], 5)} {POSTFIX[name]}", 4

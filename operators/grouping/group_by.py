@@ -88,13 +88,13 @@ class GroupBy:
         """The changes of result rows. `stages` has the results of each group before the step, then those in each phase
         (from a change to the next). For phases [a a b] of two groups, the stages are [a b | a a b], `now` is [2 3 4]
         and `old` is [0 2 1]."""
-        now = np.arange(phases.members, stages.height)
+        now = np.arange(phases.group_count, stages.height)
         old = np.where(phases.leads, phases.group, now - 1)
         present = stages[EXISTS].to_numpy()
         results = stages.select(aggregate.name for aggregate in self.aggregates)
         changed = present[old] != present[now]
         earlier = results.select(pl.all().gather(old)).get_columns()
-        for now_column, before_column in zip(results[phases.members :].get_columns(), earlier, strict=True):
+        for now_column, before_column in zip(results[phases.group_count :].get_columns(), earlier, strict=True):
             changed |= now_column.ne_missing(before_column).to_numpy()
         leaving, entering = np.flatnonzero(changed & present[old]), np.flatnonzero(changed & present[now])
         phase, stage = np.concatenate([leaving, entering]), np.concatenate([old[leaving], now[entering]])
@@ -107,7 +107,7 @@ class GroupBy:
         faults = stages[FAULTY]
         if faults.null_count() == len(faults):
             return None
-        now = np.arange(phases.members, stages.height)
+        now = np.arange(phases.group_count, stages.height)
         old = np.where(phases.leads, phases.group, now - 1)
         at = np.flatnonzero(faults[now].is_not_null() & faults[old].is_null())
         keys = phases.groups.select(pl.all().gather(phases.group[at])).select(self.keys)

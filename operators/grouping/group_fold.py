@@ -84,7 +84,7 @@ class GroupFold:
         at, phase, leaves = at[sorting], phase[sorting], leaves[sorting]
         code = np.where(leaves, LEAVE, COME)
         code[np.append(phase[1:] != phase[:-1], True)[: len(phase)]] |= END
-        sizes = np.bincount(phases.group[phase], minlength=phases.members)
+        sizes = np.bincount(phases.group[phase], minlength=phases.group_count)
         instants = phases.instant[phase]
         arguments = tuple(changes[name][at] for name in self.columns)
         random = random_fractions(changes[ORDER].to_numpy()[at], 0)

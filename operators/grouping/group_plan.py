@@ -111,7 +111,7 @@ class GroupPlan:
         """The accumulators of every group before the step; if none are stored, the accumulators of an empty group."""
         stored = accumulators.lookup(phases.groups)
         if not stored.height:
-            return self._zeros.select(pl.all().gather(np.zeros(phases.members, np.int64)))
+            return self._zeros.select(pl.all().gather(np.zeros(phases.group_count, np.int64)))
         if self.keys:
             keys = phases.groups.select(self.keys)
             stored = equal_join(keys, stored, self.keys, "left")

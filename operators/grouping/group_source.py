@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.collected import Collected
-from operators.aggregates.function import FirstRow, Folded, Holistic, Linear, Part, Use
+from operators.aggregates.function import FirstRow, Folded, Holistic, Linear, RunningSum, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import Filter, distinct_changes
@@ -84,7 +84,7 @@ class GroupSource:
     append_only: bool
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[RunningSum, ...]:
         """The running sums, named by their accumulator columns; aggregates share equal ones. The first source also
         counts all rows."""
         linear = [(call.method, call.use) for call in self.calls if isinstance(call.method, Linear)]
@@ -92,7 +92,7 @@ class GroupSource:
         known = {part.name: part for part in ([rows_with(())] if self.number == 0 else []) + every}
         return tuple(self._own(part) for part in known.values())
 
-    def _own(self, part: Part) -> Part:
+    def _own(self, part: RunningSum) -> RunningSum:
         counted = part.counted and part_column(self.number, part.counted)
         # The rows behind distinct values are filtered before their distinct values are taken.
         filter = self.filter if self.distinct is None else None

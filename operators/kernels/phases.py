@@ -64,7 +64,7 @@ class Phases:
         return len(self.group)
 
     @property
-    def members(self) -> int:
+    def group_count(self) -> int:
         """The number of groups that change."""
         return len(self.first)
 

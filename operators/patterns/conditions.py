@@ -52,7 +52,7 @@ class Conditions:
         return tuple(sorted({nav.place(0) for nav in looking}))
 
     def context(self, present: Sequence[int], at: int) -> Context:
-        """The row at an index of the present rows, with its neighbours among them."""
+        """The row at an index of the current rows, with its neighbours among them."""
         places = (at + offset for offset in self.offsets)
         return (present[at], *(present[place] if 0 <= place < len(present) else -1 for place in places))
 
@@ -70,7 +70,7 @@ class Conditions:
             self._local[condition.variable] = dict(zip(wanted, truth, strict=True))
 
     def over(self, present: Sequence[int]) -> Holds:
-        """Returns a function that tests whether a variable can match a row, given the numbers of the present rows. The
+        """Returns a function that tests whether a variable can match a row, given the numbers of the current rows. The
         contexts of these rows must have been prepared."""
         others = {each.variable: each for each in self.conditions if not each.local}
 

@@ -206,7 +206,7 @@ class _Matches:
             before, tried = present.copy(), fresh
 
     def _states(self) -> Iterator[tuple[int, list[int], int]]:
-        """Yields each phase, its present rows, and how many of the first rows are the same as in the previous phase.
+        """Yields each phase, its current rows, and how many of the first rows are the same as in the previous phase.
         All phases share one list, which is changed in place."""
         present: list[int] = []
         for phase, (entering, leaving) in enumerate(self._moves):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import polars as pl
 import pyarrow as pa
 
-from operators.aggregates.function import Linear, Part, Use
+from operators.aggregates.function import Linear, RunningSum, Use
 from operators.aggregates.linear import LINEAR
 from operators.expressions.arrow_types import decimal, digits, polars_type
 from operators.kernels.unscaled_decimals import as_decimals
@@ -132,7 +132,7 @@ def _places(dtype: pl.DataType) -> int:
     return dtype.scale if isinstance(dtype, pl.Decimal) else 0
 
 
-def _running(part: Part) -> pl.Expr:
+def _running(part: RunningSum) -> pl.Expr:
     """The sum of a part; floats are added in the order of rows."""
     value = part.value.cast(part.dtype)
     return value.cum_sum().last() if part.kind == "float" else value.sum()

@@ -33,8 +33,8 @@ class Nodes:
     def of(phases: Phases) -> Nodes:
         """Returns the nodes of phases."""
         place = np.arange(phases.size) + phases.group + 1
-        groups = np.arange(phases.members)
-        instant, order = np.zeros((2, phases.size + phases.members), np.int64)
+        groups = np.arange(phases.group_count)
+        instant, order = np.zeros((2, phases.size + phases.group_count), np.int64)
         instant[place], order[place] = phases.instant, phases.order
         return Nodes(instant, order, phases.first + groups, phases.last + groups + 2)
 

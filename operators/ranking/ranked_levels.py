@@ -82,13 +82,13 @@ class RankedLevels:
         if not levels.runs:
             return self._of_levels(phases).clear()
         weights = phases.rows[WEIGHT].to_numpy()
-        leaving = np.bincount(phases.group[phases.rows[PHASE].to_numpy()], np.maximum(-weights, 0), phases.members)
+        leaving = np.bincount(phases.group[phases.rows[PHASE].to_numpy()], np.maximum(-weights, 0), phases.group_count)
         wanted = None if self.append_only else pl.Series(leaving.astype(np.int64) + self.worst)
         groups = phases.groups.select(self.partition)
         best = levels.best(groups, wanted, copies=self.method == "rank")
         if not self.partition:
             return best.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
-        numbered = groups.with_columns(pl.Series(GROUP, np.arange(phases.members), pl.Int64))
+        numbered = groups.with_columns(pl.Series(GROUP, np.arange(phases.group_count), pl.Int64))
         return equal_join(best, numbered, self.partition, "inner")
 
     def _level_spans(self, phases: Phases, lives: Lifetimes) -> LevelSpans:
@@ -100,7 +100,7 @@ class RankedLevels:
         ends = np.concatenate([befores + 1, lives.end[alive] + shift])
         level = np.concatenate([had, lives.row[alive]])
         if self.worst == 1:
-            best = best_of_ranges(starts, ends, level, phases.size + phases.members)
+            best = best_of_ranges(starts, ends, level, phases.size + phases.group_count)
             node = np.flatnonzero(best >= 0)
             return LevelSpans.of(phases, group, best[node], node, np.zeros(len(node), np.int64))
         weights = np.concatenate([lives.before[had], lives.multiplicity[alive]])

@@ -99,11 +99,13 @@ class SessionGroup:
     def _lines(self, phases: Phases, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
         """Returns, for each partition that changes, its sessions near the changes."""
         sums, held = _sums(self), self._nearby_sessions(phases, cast(SessionTrace, traces[0]))
-        sessions: list[list[Version]] = [[] for _ in range(phases.members)]
+        sessions: list[list[Version]] = [[] for _ in range(phases.group_count)]
         for group, low, high, *parts in held.select(LOOKUP, LOW, HIGH, *sums.names).iter_rows():
             sessions[group].append(Version(low, high, tuple(parts)))
         points = (
-            [None] * phases.members if self.append_only else self._points(phases, held, cast(Trace, traces[1]), move)
+            [None] * phases.group_count
+            if self.append_only
+            else self._points(phases, held, cast(Trace, traces[1]), move)
         )
         arithmetic = self._gap, sums.plus, sums.minus
         return [SessionLine(*arithmetic, own, at) for own, at in zip(sessions, points, strict=True)]
@@ -133,7 +135,7 @@ class SessionGroup:
     def _points(self, phases: Phases, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
         """Returns, for each partition, the sums at every value of its sessions; None if the step retracts none of its
         rows."""
-        retracting = np.zeros(phases.members, np.bool_)
+        retracting = np.zeros(phases.group_count, np.bool_)
         retracting[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
         points: list[dict[int, Parts] | None] = [{} if retracts else None for retracts in retracting]
         opened = held.filter(pl.Series(retracting[held[LOOKUP].to_numpy()]))

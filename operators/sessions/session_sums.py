@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from operators.aggregates.function import Part
+from operators.aggregates.function import RunningSum
 from operators.aggregates.running import weighted_value
 from operators.core.delta import FROM, ORDER, WEIGHT
 from operators.grouping.group_plan import GroupPlan
@@ -30,7 +30,7 @@ class SessionSums:
     plan: GroupPlan
 
     @cached_property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, RunningSum]:
         """Each sum by its column."""
         return {part.name: part for source in self.plan.sources for part in source.parts}
 

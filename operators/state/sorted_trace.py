@@ -97,7 +97,7 @@ class SortedTrace:
             wanted, factor = again, factor * 2
 
     def _exact(self, wanted: pl.DataFrame, factor: int) -> tuple[pl.DataFrame, pl.Series]:
-        """Returns the present rows before the first position at which the rows of a run were cut off, and the hashes of
+        """Returns the current rows before the first position at which the rows of a run were cut off, and the hashes of
         the keys of which rows were cut off."""
         skips = _BEHIND in wanted.columns and _searchable(wanted[_BEHIND])
         limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1, *(self._hash_behind() if skips else ()))

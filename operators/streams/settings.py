@@ -20,7 +20,7 @@ Setting = tuple[int, float]
 Settings = tuple[tuple[int, float], ...]
 
 
-class Decision(NamedTuple):
+class LoggedSetting(NamedTuple):
     """A setting as it is logged, with bounds of instants that were known at the time. No record of the partition from
     `offset` on has an instant below `frontier`, except late records. No record before `offset` has an instant above
     `high` (None: not known).

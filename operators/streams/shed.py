@@ -34,7 +34,7 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
     part: float = 1.0
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True):
+class ShedStatistics(msgspec.Struct, frozen=True, array_like=True):
     """Statistics of the input of a Shed: the number of `rows` and of those `kept`, the first and the last instant, an
     estimate for each group by the hash of its keys, and the fraction of the rows that may be dropped (`part`)."""
 
@@ -116,13 +116,13 @@ class Shed:
         kept = random_fractions(orders, _SALT) < rates
         return Step(_with_shares(delta.frame.filter(pl.Series(kept)), 1.0 / rates[kept]))
 
-    def seen(self, delta: Delta, kept: int) -> Seen | None:
+    def statistics(self, delta: Delta, kept: int) -> ShedStatistics | None:
         """Describes a delta of which `kept` elements were kept; None if it is empty."""
         if not len(delta):
             return None
         first, last = delta.frame.select(pl.col(FROM).min(), pl.col(FROM).max().alias("last")).row(0)
         part = 1.0 if self.where is None else int(self._open(delta.frame).sum()) / len(delta)
-        return Seen(len(delta), kept, first, last, self._groups(delta.frame), part)
+        return ShedStatistics(len(delta), kept, first, last, self._groups(delta.frame), part)
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:
         """A mask of the rows that may be dropped."""

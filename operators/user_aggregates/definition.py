@@ -92,7 +92,7 @@ class Subquery:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatementLocation:
     """The location of a statement in the text of the definition."""
 
     line: int
@@ -105,7 +105,7 @@ class Insert:
 
     table: str
     queries: tuple[Query, ...]
-    place: Place = field(compare=False)
+    place: StatementLocation = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Update:
     scan: Scan
     values: tuple[tuple[str, Expression], ...]
     where: Expression | None
-    place: Place = field(compare=False)
+    place: StatementLocation = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Delete:
     scan: Scan
     where: Expression | None
     older: bool
-    place: Place = field(compare=False)
+    place: StatementLocation = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class If:
     condition: Expression
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...]
-    place: Place = field(compare=False)
+    place: StatementLocation = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class While:
 
     condition: Expression
     body: tuple[Statement, ...]
-    place: Place = field(compare=False)
+    place: StatementLocation = field(compare=False)
 
 
 Statement = Insert | Update | Delete | If | While

@@ -16,9 +16,9 @@ from operators.user_aggregates.definition import (
     Fold,
     Insert,
     LocalTable,
-    Place,
     Query,
     Scan,
+    StatementLocation,
 )
 
 #: cumulative: rows only enter; tumble: each slot of SLIDE starts over; delta: rows enter and leave.
@@ -98,7 +98,7 @@ def over_window(base: Definition) -> Definition:
         base.parameters,
         base.result,
         (LocalTable(WINDOW_TABLE, columns),),
-        terminate=(Insert(RETURN_TABLE, (query,), Place(1, text)),),
+        terminate=(Insert(RETURN_TABLE, (query,), StatementLocation(1, text)),),
         expire=(),
         window=True,
         inwindow=tuple(name for name, _ in columns),

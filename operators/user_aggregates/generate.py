@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, Final
 
 from operators.core.errors import InternalError, UserError
-from operators.user_aggregates.definition import WINDOW_TABLE, Definition, Place, Statement
+from operators.user_aggregates.definition import WINDOW_TABLE, Definition, Statement, StatementLocation
 from operators.user_aggregates.expression_code import HELPERS, Code
 from operators.user_aggregates.python_events import value_of_rows
 from operators.user_aggregates.rows import LimitReached, Rows
@@ -53,7 +53,7 @@ class Generated:
     definition: Definition
     function: Callable[..., Any]
     indexes: dict[str, list[tuple[int, ...]]]
-    places: Sequence[Place | None]
+    places: Sequence[StatementLocation | None]
     source: str
 
     def run(self, *arguments: Any, describe: Callable[[int], str] = str) -> Any:

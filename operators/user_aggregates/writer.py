@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from operators.user_aggregates.definition import Place
+from operators.user_aggregates.definition import StatementLocation
 from operators.user_aggregates.expression_code import Code
 
 
@@ -15,9 +15,9 @@ class Writer:
     """Lines of code, each with the location of the statement that it was generated for."""
 
     lines: list[str] = field(default_factory=list)
-    places: list[Place | None] = field(default_factory=list)
+    places: list[StatementLocation | None] = field(default_factory=list)
     depth: int = 0
-    place: Place | None = None
+    place: StatementLocation | None = None
 
     def line(self, text: str) -> None:
         """Adds a line."""

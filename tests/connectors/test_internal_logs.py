@@ -15,7 +15,7 @@ from connectors.alarms import Alarms
 from connectors.kafka.logs.dead_letters import dead_letter_of
 from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.heartbeat_records import Heartbeats, read_heartbeat
-from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
+from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, writer_headers
 from connectors.kafka.logs.shed_log import read_decision
 from connectors.runs.blob import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
@@ -24,10 +24,10 @@ from dsms.model.catalog import read_catalog
 from dsms.placement.leases import read_assignments, read_statuses
 from dsms.planner.physical.parts.links import ResultPartitions
 from dsms.runtime.epoch.progress_log import (
-    DeadMark,
-    Progress,
     ProgressReading,
     Published,
+    ResultProgress,
+    WrittenDeadLetters,
     published_in_log,
     read_entry,
     read_progress,
@@ -135,7 +135,7 @@ def test_any_fields_give_a_run_or_broken(fields: dict[bytes, bytes]) -> None:
 
 def test_a_run_whose_bytes_have_changed_is_broken() -> None:
     fields = {name.encode(): value for name, value in run_fields(b"abc").items()}
-    with pytest.raises(Malformed, match="the check sum differs"):
+    with pytest.raises(Malformed, match="the checksum differs"):
         frame_of_run(fields | {b"0": b"abd"})
     with pytest.raises(Malformed, match="pieces are missing"):
         frame_of_run({b"1": b"abc"})
@@ -192,7 +192,7 @@ def beat(offset: int, headers: list[tuple[str, bytes | None]] | None, key: bytes
     return Message(key, f"[{offset},9]".encode(), headers, offset)
 
 
-OURS: Any = mark("c", "0-1")
+OURS: Any = writer_headers("c", "0-1")
 
 
 def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
@@ -241,7 +241,7 @@ def test_published_frontiers_are_read_from_the_log() -> None:
 def test_settled_record_is_no_finding_and_hides_no_valid_record() -> None:
     """The doctor settles an invalid record by a record of ours without a value that is not a deletion of the log's."""
     log = LogInMemory([])
-    log._mark = OURS
+    log._writer_headers = OURS
     (settled,) = [Message(b"o1/0", None, list(headers), 3) for headers in log.settling_records([b"o1/0"]).headers or ()]
     forged = Message(b"o1/0", None, [("dsms-settles", b"1")], 1)
     log.messages = [beat(0, OURS), Message(b"o1/0", b"?", OURS, 2), settled, forged]
@@ -281,7 +281,7 @@ def test_covered_progress_is_recovered_from_the_result_topic() -> None:
     reading = read_progress(log, {"o1": PLACES, "o2": ResultPartitions("u", frozenset({0}))})
     assert reading.published.frontiers == {"o1": 12}
     assert {key: read_entry(Entry(key, value, 0, 0)).content for key, value in reading.to_write.items()} == {
-        b"t/0": Progress("o1", 12, 0)
+        b"t/0": ResultProgress("o1", 12, 0)
     }
     log.messages = [cut, forged]  # the valid record was compacted away
     assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 12}
@@ -294,7 +294,7 @@ def test_covered_progress_is_recovered_from_the_result_topic() -> None:
 def test_covered_progress_applies_only_to_its_partition() -> None:
     """A fragment has taken over two partitions; the progress of one is ahead of the fragment's own."""
     cut, both = Message(CUT_OVER_KEY, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
-    ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
+    ahead, own = ResultProgress("o1", 10, 3, apart=True), ResultProgress("o1", 7, 3, apart=True)
     records = [
         Message(f"t/{at}".encode(), msgspec.json.encode(says), OURS, at + 1) for at, says in enumerate((ahead, own))
     ]
@@ -303,7 +303,7 @@ def test_covered_progress_applies_only_to_its_partition() -> None:
     log.messages, log.ends = [cut, records[1], progress(2**62, None, 3)], {"t/0": 9, "t/1": 4}
     reading = read_progress(log, both)
     assert reading.published == Published({"o1": 7}, {}, {"o1": {0: 10, 1: 7}})
-    assert reading.to_write == {b"t/0": msgspec.json.encode(Progress("o1", 10, 0, apart=True))}
+    assert reading.to_write == {b"t/0": msgspec.json.encode(ResultProgress("o1", 10, 0, apart=True))}
     assert reading.published.furthest("o1") == 10
 
 
@@ -328,4 +328,5 @@ def test_covered_marks_of_dead_letters_are_written_again() -> None:
     mark_of = Message(b"dead/o1/0", b"[5,2]", OURS, 0)
     log = ResultsInMemory([mark_of, Message(b"dead/o1/0", b"?", OURS, 1)])
     reading = read_progress(log, {})
-    assert reading.published.dead == {("o1", 0): DeadMark(5, 2)} and reading.to_write == {b"dead/o1/0": b"[5,2]"}
+    assert reading.published.dead == {("o1", 0): WrittenDeadLetters(5, 2)}
+    assert reading.to_write == {b"dead/o1/0": b"[5,2]"}

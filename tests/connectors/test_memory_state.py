@@ -26,7 +26,7 @@ def state(tmp_path: Path) -> StateUnderTest:
     def opened() -> StateStore:
         return store
 
-    return StateUnderTest(opened, pass_time, store.spoil, lambda most: MemoryAnswers(most=most), tmp_path)
+    return StateUnderTest(opened, pass_time, store.damage_run, lambda most: MemoryAnswers(most=most), tmp_path)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

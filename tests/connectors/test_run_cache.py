@@ -94,7 +94,7 @@ def test_files_of_versions_without_check_sums_are_read_and_get_them(name: str, t
 
 def test_mapped_file_stays_readable_after_its_removal(tmp_path: Path) -> None:
     cache = RunCache(tmp_path)
-    cache.write("1/a", FRAMES["numbers"], lasting=True)
+    cache.write("1/a", FRAMES["numbers"], durable=True)
     found = cache.read("1/a")
     cache.delete(["1/a"])
     assert found is not None and found.equals(FRAMES["numbers"])

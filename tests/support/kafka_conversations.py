@@ -1,4 +1,4 @@
-"""Conversations with a Kafka cluster. What a real cluster answers is in `tests/golden/kafka/`."""
+"""Conversations with a Kafka cluster. What a real cluster answers is in `tests/golden/kafka_answers/`."""
 
 from __future__ import annotations
 
@@ -257,6 +257,22 @@ def removed_records(with_: Conversation) -> None:
     with_.fetch(place, 6)
 
 
+def segments(with_: Conversation) -> None:
+    """An answer ends with a segment of the log. A segment ends by its size, or if timestamps are too far apart."""
+    young, large, day = (
+        with_.topic("young", segment_ms="86400000"),
+        with_.topic("large", segment_bytes="1048576"),
+        86_400,
+    )
+    producer = with_.init(None)
+    for number, days in enumerate((5, 5, 4.5, 3.5, 0, 2, 1, -0.5)):
+        with_.produce((young, 0), producer, number, age_s=days * day)
+        with_.produce((large, 0), producer, number, size=300_000, age_s=days * day)
+    for offset in range(8):
+        with_.fetch((young, 0), offset)
+        with_.fetch((large, 0), offset)
+
+
 def topics(with_: Conversation) -> None:
     """Topics are created, changed, deleted and created again."""
     admin, name = with_.settings.admin(), with_.topic("t", retention_ms="-1", max_message_bytes="9999")
@@ -398,7 +414,7 @@ def _more(writer: object, topic: str) -> str:
 
 
 #: Conversations whose answers do not depend on the protocol of transactions, and those whose answers do.
-PLAIN = (sequences, missing_partitions, refused_records, removed_records, topics, consumers, writers)
+PLAIN = (sequences, missing_partitions, refused_records, removed_records, segments, topics, consumers, writers)
 TRANSACTIONS = (old_transactions, new_transactions, owners, an_owner_asks_again_in_a_transaction, timeouts)
 Talk = Callable[[Conversation], None]
 
@@ -437,7 +453,7 @@ def answers(talk: Talk, settings: KafkaSettings, sleep: Callable[[float], None],
 
 def golden_file(talk: Talk, protocol: Protocol) -> Path:
     """The file with the answers of a real cluster."""
-    return Path(__file__).parent.parent / "golden" / "kafka" / f"{case_name(talk, protocol)}.txt"
+    return Path(__file__).parent.parent / "golden" / "kafka_answers" / f"{case_name(talk, protocol)}.txt"
 
 
 def golden_answers(talk: Talk, protocol: Protocol) -> str:

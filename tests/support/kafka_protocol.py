@@ -170,10 +170,10 @@ class Conversation:
 
     def produce(  # noqa: PLR0913 what the conversations vary
         self, place: Place, producer: Producer, sequence: int, *, count: int = 1, owner: str | None = None,
-        version: int = 9, keys: bool = True, size: int = 10, patient: bool = True,
+        version: int = 9, keys: bool = True, size: int = 10, age_s: float = 0.0, patient: bool = True,
     ) -> None:  # fmt: skip
         """Produce: one batch to one partition."""
-        now_ms = int(self.now() * 1000)
+        now_ms = int((self.now() - age_s) * 1000)
         records = tuple(
             (b"k%d" % number if keys else None, b"v%d " % next(self._values) + b"x" * size, [], now_ms + number)
             for number in range(count)

@@ -159,7 +159,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
     assert done.failures == {}
     if plan is not None:
         world.published = with_replaced_queries(world.published, plan)
-    for written in done.written:
+    for written in done.unpublished:
         named = {output.sink.topic: output for output in written.outputs.values()}
         for records in (columns.rows() for columns in result_records(written)):
             output = named[records.topic]

@@ -60,7 +60,7 @@ class Services:
 
     def commit(self, done: Epoch, published: Published) -> None:
         """Writes the records of an epoch's transaction."""
-        for written in done.written:
+        for written in done.unpublished:
             output = next(iter(written.outputs.values()))
             for columns in result_records(written):
                 self._append(columns.rows(), output)

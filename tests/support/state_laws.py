@@ -21,7 +21,7 @@ from connectors.simulation.threads import ThreadPool
 from connectors.state.answers import TTL_S, AnswerStore
 from connectors.state.claim import AHEAD_MS, Claim
 from connectors.state.cluster import LEASE_MS
-from connectors.state.run_memory import Part
+from connectors.state.run_memory import MemoryQuota
 from connectors.state.runs import RunStore
 from connectors.state.store import StateStore
 from operators.core.errors import ExternalError, Fenced
@@ -35,13 +35,13 @@ LEASE_S = LEASE_MS / 1000
 @dataclass(frozen=True)
 class StateUnderTest:
     """A store with nothing in it. `open` opens it as another process does; `pass_time` lets seconds pass for documents
-    that expire; `spoil` damages the shared copy of a run, given its fragment and its name; `answers` is its part for
-    answers, which keeps at most so many. `directory` contains the caches of hosts,
-    `clock` is that of the store, and `pool` makes threads that may use it."""
+    that expire; `damage_run` damages the shared copy of a run, given its fragment and its name; `answers` is its part
+    for answers, which keeps at most so many. `directory` contains the caches of hosts, `clock` is that of the store,
+    and `pool` makes threads that may use it."""
 
     open: Callable[[], StateStore]
     pass_time: Callable[[float], None]
-    spoil: Callable[[str, str], None]
+    damage_run: Callable[[str, str], None]
     answers: Callable[[int], AnswerStore]
     directory: Path
     clock: Callable[[], float] = time.time
@@ -130,7 +130,7 @@ def a_run_is_read_under_its_name_on_every_host(state: StateUnderTest) -> None:
         runs = state.runs(host)
         assert runs.read("1/a").equals(SMALL) and runs.read("1/c").equals(LARGE)
         assert (runs.read("1/b").height, runs.read("1/b").schema) == (0, SMALL.schema)
-        assert runs.missing(["1/a", "1/b", "2/a"]) == {"2/a"} and runs.present(["1/a", "1/c"])
+        assert runs.missing(["1/a", "1/b", "2/a"]) == {"2/a"} and runs.all_exist(["1/a", "1/c"])
     assert state.runs(fragment="1").missing(["1/a"]) == {"1/a"}
 
 
@@ -149,7 +149,7 @@ def runs_beyond_the_limit_are_only_on_the_host_that_wrote_them(state: StateUnder
     runs = state.runs(limit=size_of(state, LARGE) // 2)
     for _ in range(2):  # a task may be retried: a run counts once
         runs.write({"1/large": LARGE, "1/small": SMALL})
-    assert runs.present(["1/large", "1/small"]) and runs.read("1/large").equals(LARGE)
+    assert runs.all_exist(["1/large", "1/small"]) and runs.read("1/large").equals(LARGE)
     assert state.runs("elsewhere").missing(["1/large", "1/small"]) == {"1/large"}
 
 
@@ -177,7 +177,7 @@ def spilled_runs_are_on_this_host_and_the_others_stay(state: StateUnderTest) -> 
 def a_part_of_the_runs_has_a_limit_of_its_own(state: StateUnderTest) -> None:
     runs = state.runs()
     runs.write({"1/a": SMALL, "1/b": SMALL, "1/c": LARGE})
-    found = runs.spill({"1/a", "1/b", "1/c"}, None, [Part(frozenset({"1/a"}), 0)])
+    found = runs.spill({"1/a", "1/b", "1/c"}, None, [MemoryQuota(frozenset({"1/a"}), 0)])
     assert (found.resident.keys(), found.disk.keys()) == ({"1/b", "1/c"}, {"1/a"})
     found = runs.spill({"1/a", "1/b", "1/c"}, 0)
     assert (found.resident.keys(), found.disk.keys()) == (set(), {"1/a", "1/b", "1/c"})
@@ -191,7 +191,7 @@ def a_sweep_keeps_only_what_a_manifest_names(state: StateUnderTest) -> None:
     assert runs.sweep({"1/a", "1/kept-on-disk"}) == 2
     names = ["1/a", "1/b", "2/c", "1/disk", "1/kept-on-disk"]
     assert runs.missing(names) == {"1/b", "2/c", "1/disk"}
-    assert state.runs(fragment="1").present(["1/b"])
+    assert state.runs(fragment="1").all_exist(["1/b"])
     assert runs.sweep({"1/a"}) == 0
 
 
@@ -201,7 +201,7 @@ def a_restored_run_is_here_and_in_shared_memory_if_it_may_be(state: StateUnderTe
     for name, limit, shared in (("1/a", None, True), ("1/b", size // 2, False)):
         state.runs(limit=limit).restore(name, size, pieces)
         assert state.runs().check(name) and state.runs().read(name).equals(LARGE)
-        assert state.runs("elsewhere").present([name]) == shared
+        assert state.runs("elsewhere").all_exist([name]) == shared
         state.runs().delete([name])
 
 
@@ -220,7 +220,7 @@ def nothing_remains_of_a_run_whose_pieces_end_with_an_error(state: StateUnderTes
 
 def damage_is_reported_once_and_the_copy_removed(state: StateUnderTest) -> None:
     state.runs().write({"1/a": LARGE, "1/b": SMALL})
-    state.spoil("0", "1/a")
+    state.damage_run("0", "1/a")
     worker, driver = state.runs("elsewhere"), state.runs()
     with pytest.raises(ExternalError, match="damaged"):
         worker.read("1/a")
@@ -234,7 +234,7 @@ def damage_is_reported_once_and_the_copy_removed(state: StateUnderTest) -> None:
 def a_damaged_run_is_not_copied_into_a_checkpoint(state: StateUnderTest) -> None:
     runs = state.runs()
     runs.write({"1/a": LARGE})
-    state.spoil("0", "1/a")
+    state.damage_run("0", "1/a")
     with pytest.raises(ExternalError, match="damaged"):
         list(runs.pieces("1/a"))
     assert len(runs.damage()) == 1
@@ -267,11 +267,11 @@ def a_request_for_checkpoints_is_read_by_all(state: StateUnderTest) -> None:
 def a_sign_of_life_expires_unless_it_is_renewed(state: StateUnderTest) -> None:
     mine, other = state.open().cluster(), state.open().cluster()
     for executor in ("e1", "e2", "name: with *"):
-        mine.write_sign_of_life(executor, executor.encode())
+        mine.renew_lease(executor, executor.encode())
     assert other.executors() == {"e1": b"e1", "e2": b"e2", "name: with *": b"name: with *"}
     mine.end_lease("e2")
     state.pass_time(LEASE_S / 2)
-    mine.write_sign_of_life("e1", b"renewed")
+    mine.renew_lease("e1", b"renewed")
     assert other.executors() == {"e1": b"renewed", "name: with *": b"name: with *"}
     state.pass_time(LEASE_S / 2 + 0.5)
     assert other.executors() == {"e1": b"renewed"}
@@ -303,10 +303,10 @@ def stories_are_kept_by_fragment_and_executor(state: StateUnderTest) -> None:
 def an_inspection_finds_and_removes_documents(state: StateUnderTest) -> None:
     cluster, inspection = state.open().cluster(), state.open().inspection()
     cluster.set_catalog(b"c")
-    cluster.write_sign_of_life("e", b"alive")
+    cluster.renew_lease("e", b"alive")
     state.answers(10).begin("k", b"answer")
     found = {each.name: each for each in inspection.documents()}
-    assert {name: (each.body, each.lasts) for name, each in found.items()} == {
+    assert {name: (each.body, each.never_expires) for name, each in found.items()} == {
         "catalog": (b"c", True),
         "executor:e": (b"alive", False),
     }
@@ -325,7 +325,7 @@ def an_inspection_finds_manifests_and_runs(state: StateUnderTest) -> None:
     assert (found.body, found.problem) == (b"body", None)
     keys = inspection.runs("0")
     assert keys.keys() == {"1/a", "1/b"}
-    state.spoil("0", "1/b")
+    state.damage_run("0", "1/b")
     assert inspection.damage(keys["1/a"]) is None and inspection.damage(keys["1/b"])
     inspection.delete(keys["1/a"])
     inspection.delete(found.key)

@@ -11,7 +11,7 @@ from connectors.credentials.secrets import resolved, secret_file
 from connectors.kafka.client.config import KafkaSettings
 from operators.core.errors import ConfigError
 
-PREFIX = "DSMS_KAFKA_CONFIG_"
+ENVIRONMENT_PREFIX = "DSMS_KAFKA_CONFIG_"
 _FILE = ".file"
 #: Settings whose own names end in `_FILE`.
 _NAMED_FILE = frozenset(
@@ -84,7 +84,11 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The settings in environment variables: DSMS_KAFKA_CONFIG_SASL_USERNAME has the value of sasl.username, and
     DSMS_KAFKA_CONFIG_SASL_PASSWORD_FILE names a file with the value of sasl.password.
     """
-    names = {name: name.removeprefix(PREFIX).lower().replace("_", ".") for name in environ if name.startswith(PREFIX)}
+    names = {
+        name: name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+        for name in environ
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
     settings: dict[str, str] = {}
     for name, key in names.items():
         filed = key.endswith(_FILE) and key not in _NAMED_FILE

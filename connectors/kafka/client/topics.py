@@ -169,7 +169,7 @@ def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, 
 
 
 class _Moving(ExternalError):
-    """The client does not know the present leader of a partition yet, for example just after the topic was created."""
+    """The client does not know the current leader of a partition yet, for example just after the topic was created."""
 
 
 @retry(

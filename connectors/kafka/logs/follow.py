@@ -40,7 +40,7 @@ class Arrival:
 
 
 class Follower:
-    """Reads all partitions of a topic without a consumer group, from the beginning or from their present ends."""
+    """Reads all partitions of a topic without a consumer group, from the beginning or from their current ends."""
 
     def __init__(self, settings: KafkaSettings, topic: str, *, from_beginning: bool = True) -> None:
         self._topic = topic

@@ -65,17 +65,17 @@ def undecoded(entry: Entry) -> Entry:
     return entry
 
 
-def mark(cluster: str, writer: str) -> Headers:
-    """The headers by which a writer marks a record.
+def writer_headers(cluster: str, writer: str) -> Headers:
+    """The headers by which a record names its cluster and writer.
 
-    >>> mark("main", "0-17")
+    >>> writer_headers("main", "0-17")
     [('dsms-by', b'main/0-17')]
     """
     return [(BY_HEADER, f"{cluster}/{writer}".encode())]
 
 
 def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
-    """The writer of a record; None if it has no mark."""
+    """The writer that the headers of a record name; None if they name none."""
     value = dict(headers or []).get(BY_HEADER)
     return None if value is None else value.decode(errors="replace")
 
@@ -102,7 +102,7 @@ class InternalLog:
     def __init__(self, settings: KafkaSettings, cluster: str, purpose: str, alarms: Alarms, writer: str = "") -> None:
         self._settings, self._admin = settings, settings.admin()
         self.cluster, self.topic, self.alarms = cluster, internal_topic(cluster, purpose), alarms
-        self._mark = mark(cluster, writer)
+        self._writer_headers = writer_headers(cluster, writer)
 
     @property
     def admin(self) -> AdminClient:
@@ -111,7 +111,7 @@ class InternalLog:
 
     def records(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Records:
         """Records for this topic that name this cluster and writer."""
-        return Records(self.topic, keys, values, [self._mark] * len(values))
+        return Records(self.topic, keys, values, [self._writer_headers] * len(values))
 
     def read(
         self, decode: Callable[[Entry], _T | None], *, decided: bool = False, findings: Findings | None = None
@@ -197,7 +197,7 @@ class InternalLog:
         """Records that mark the invalid records of some keys as dealt with. In a compacted topic they replace these
         records.
         """
-        headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
+        headers: Headers = [*self._writer_headers, (SETTLES_HEADER, b"1")]
         return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
 
     def last_instant(self, topic: str, partitions: Collection[int] | None = None) -> int | None:
@@ -216,7 +216,7 @@ class InternalLog:
         if not missing:
             return None
         count = len(missing)
-        marks = [self._mark] * count
+        marks = [self._writer_headers] * count
         return Records(self.topic, [CUT_OVER_KEY] * count, [_CUT_OVER_VALUE] * count, marks, missing)
 
 

@@ -20,7 +20,7 @@ from connectors.kafka.records.range_reader import OffsetRange, RangeReader
 from connectors.kafka.records.record_columns import Records
 from operators.core.errors import DsmsError
 
-__all__ = ["Message", "ReplayWriter", "Replayed", "Target", "refused_records"]
+__all__ = ["Message", "ReplayWriter", "ReplayTarget", "Replayed", "refused_records"]
 
 #: Records whose offsets are at most this far apart are read in one range.
 _GAP = 1_000
@@ -36,12 +36,12 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReplayTarget:
     """A source topic, its id, and the topic of its source's dead letters."""
 
     name: str
     id: str
-    letters: str
+    dead_letter_topic: str
 
 
 class ReplayWriter:
@@ -68,7 +68,7 @@ class ReplayWriter:
         except DsmsError as other:
             error.add_note(f"its transaction ends within a minute: {other}")
 
-    def write(self, topic: Target, replays: Sequence[Replayed], *, stamped: bool) -> None:
+    def write(self, topic: ReplayTarget, replays: Sequence[Replayed], *, stamped: bool) -> None:
         """Atomically writes the records to their topic, each to its partition with its key and headers, and marks their
         dead letters. If `stamped`, a record without an instant in a header gets its original timestamp as instant; so
         its row is valid from the same instant as that of the refused record would have been.
@@ -78,7 +78,7 @@ class ReplayWriter:
         self._writer.write(_records(topic.name, replays, stamped))
         marks = [_position(replay.letter) for replay in replays]
         headers = [[(REPLAYED_HEADER, topic.id.encode())]] * len(marks)
-        self._writer.write(Records(topic.letters, marks, [None] * len(marks), headers))
+        self._writer.write(Records(topic.dead_letter_topic, marks, [None] * len(marks), headers))
         self._writer.commit()
 
 

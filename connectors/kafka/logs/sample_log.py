@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.logs.internal_log import mark
+from connectors.kafka.logs.internal_log import writer_headers
 
 #: The time after which a sample that could not be sent is dropped.
 _TIMEOUT_MS = 5_000
@@ -18,7 +18,7 @@ class SampleLog:
     """Sends records without waiting for their delivery."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, writer: str) -> None:
-        self._settings, self._mark = settings, mark(cluster, writer)
+        self._settings, self._writer_headers = settings, writer_headers(cluster, writer)
         self._producer: Any = None
 
     def append(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
@@ -26,7 +26,7 @@ class SampleLog:
         self._producer = self._producer or self._settings.producer(message_timeout_ms=_TIMEOUT_MS)
         try:
             for key, value in records:
-                self._producer.produce(topic, value, key, headers=self._mark)
+                self._producer.produce(topic, value, key, headers=self._writer_headers)
         except (BufferError, KafkaException):
             pass
         self._producer.poll(0)

@@ -15,7 +15,7 @@ from connectors.kafka.client.names import SHED, transactional_id
 from connectors.kafka.logs.internal_log import Entry, InternalLog
 from connectors.kafka.records.column_writer import transactional_writer
 from operators.core.decoding import Malformed, decoded, natural_of, text_of
-from operators.streams.settings import Decision, Setting
+from operators.streams.settings import LoggedSetting, Setting
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]
@@ -32,7 +32,7 @@ class ShedLog:
         for query, partition, decision in self._log.read(read_decision):
             self._learn(query, partition, decision)
 
-    def decide(self, decided: Mapping[str, Mapping[SourcePartition, Decision]]) -> None:
+    def decide(self, decided: Mapping[str, Mapping[SourcePartition, LoggedSetting]]) -> None:
         """Logs rates; they are in `known` once they are durable."""
         entries = [
             (query, partition, decision)
@@ -48,26 +48,26 @@ class ShedLog:
         """Closes the log's producer."""
         self._writer.close()
 
-    def _learn(self, query: str, partition: SourcePartition, decision: Decision) -> None:
+    def _learn(self, query: str, partition: SourcePartition, decision: LoggedSetting) -> None:
         self.known.setdefault(query, {}).setdefault(partition, []).append(decision.setting)
 
 
 def logged_decisions(
     settings: KafkaSettings, cluster: str, alarms: Alarms
-) -> Iterator[tuple[str, SourcePartition, Decision]]:
+) -> Iterator[tuple[str, SourcePartition, LoggedSetting]]:
     """All decisions of a cluster's fragments, with their query and source partition. Does not fence their owners."""
     return InternalLog(settings, cluster, SHED, alarms).read(read_decision)
 
 
-def read_decision(entry: Entry) -> tuple[str, SourcePartition, Decision]:
+def read_decision(entry: Entry) -> tuple[str, SourcePartition, LoggedSetting]:
     """The query, source partition and decision in a record. Older versions wrote no instants. Raises Malformed if the
     record is invalid.
 
     >>> read_decision(Entry(b"o4/o1/0", b"[7,0.5,900,901]", 0, 0))
-    ('o4', ('o1', 0), Decision(offset=7, fraction=0.5, frontier=900, high=901))
+    ('o4', ('o1', 0), LoggedSetting(offset=7, fraction=0.5, frontier=900, high=901))
     """
     parts = text_of(entry.key).split("/")
     if len(parts) != 3 or not all(parts):
         raise Malformed("the key is not QUERY/SOURCE/PARTITION")
     query, source, partition = parts
-    return query, (source, natural_of(partition)), decoded(entry.value or b"", Decision)
+    return query, (source, natural_of(partition)), decoded(entry.value or b"", LoggedSetting)

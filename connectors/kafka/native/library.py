@@ -67,14 +67,14 @@ class GivenColumn(ctypes.Structure):
 
 
 def _built_file() -> Path:
-    """The file of the library for the present source, platform and flags."""
+    """The file of the library for the current source, platform and flags."""
     digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
     return _BUILT / f"records-{sysconfig.get_platform()}-{digest}.so"
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """The library that was built from the present source; None if it does not exist. The environment variable
+    """The library that was built from the current source; None if it does not exist. The environment variable
     DSMS_NATIVE_LIBRARY names another file, or is `off` to use no library.
     """
     file = os.environ.get(SWITCH) or str(_built_file())

@@ -91,7 +91,7 @@ class ColumnWriter:
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether the answer to a request of the present or last transaction was lost. If so, the owner must read back
+        """Whether the answer to a request of the current or last transaction was lost. If so, the owner must read back
         what it wrote before it relies on it.
         """
         return self._attempts.lost

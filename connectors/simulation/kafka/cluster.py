@@ -220,8 +220,8 @@ class SimulatedCluster:
 
     def _returned(self, number: int) -> None:
         self.scheduler.record(f"kafka-{number}: is back")
-        self.brokers[number].start()
         self.publish(self.image.with_alive(self.image.alive | {number}))
+        self.brokers[number].start()  # with the metadata that says that it is alive
         for partition, leader in enumerate(self.image.coordinators):
             if leader.broker == number:
                 self.coordinator.load(partition, self.scheduler.random.uniform(*self.settings.loading_s))

@@ -12,6 +12,7 @@ DEFAULTS = {
     "compression.type": "producer",
     "delete.retention.ms": "86400000",
     "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
     "message.timestamp.type": "CreateTime",
     "min.cleanable.dirty.ratio": "0.5",
     "min.insync.replicas": "1",

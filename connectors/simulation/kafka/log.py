@@ -40,10 +40,14 @@ class Rules:
     largest_batch: int
     #: Whether every record needs a key, because the topic is compacted.
     keyed: bool = False
-    #: The time of the broker, if records get it as their timestamp.
+    #: The time of the broker, if records get it as their timestamp; otherwise, the latest timestamp that they may have.
     stamp_ms: int | None = None
+    latest_ms: int | None = None
     #: Whether a transaction must be verified before its first batch is appended.
     verification: bool = True
+    #: The bytes of a segment, and how much later than its first batch its others may be.
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
 
 
 class PartitionLog:
@@ -57,6 +61,10 @@ class PartitionLog:
         #: Called once, after the next change of the end or of the last stable offset.
         self.waiting: list[Callable[[], None]] = []
         self._offsets: list[int] = []
+        #: The offsets at which segments begin, and the time and the bytes of the last one.
+        self._segments: set[int] = set()
+        self._segment_time_ms, self._segment_size = 0, 0
+        self._rules = Rules(1 << 30)
 
     @property
     def stable(self) -> int:
@@ -71,6 +79,7 @@ class PartitionLog:
     def append(self, data: bytes, rules: Rules, leader_epoch: int, verified: Verification | None = None) -> Appended:
         """Appends the batch of a client."""
         (batch,) = batches_of(data)
+        self._rules = rules
         if (code := _malformed(batch, rules)) != codes.NONE:
             return Appended(code)
         if batch.producer >= 0:
@@ -106,11 +115,11 @@ class PartitionLog:
 
     def read(self, offset: int, upto: int, most_bytes: int) -> bytes:
         """The bytes of the batches from the one with `offset` on, of which the first is whole, with offsets below
-        `upto`.
+        `upto` and from one segment.
         """
         parts, size = list[bytes](), 0
         for batch in self.batches[self._index(offset) :]:
-            if batch.base_offset >= upto or (parts and size >= most_bytes):
+            if batch.base_offset >= upto or (parts and (size >= most_bytes or batch.base_offset in self._segments)):
                 break
             parts.append(batch.data)
             size += len(batch.data)
@@ -152,10 +161,20 @@ class PartitionLog:
 
     def _add(self, batch: Batch, leader_epoch: int) -> Batch:
         stored = batch.at(self.end, leader_epoch)
+        self._roll(stored)
         self.batches.append(stored)
         self._offsets.append(stored.base_offset)
         self.end = stored.last_offset + 1
         return stored
+
+    def _roll(self, batch: Batch) -> None:
+        """Begins a segment with a batch that does not fit into the last one."""
+        size, rules = len(batch.data), self._rules
+        late = batch.max_time_ms - self._segment_time_ms > rules.segment_ms
+        if not self._segments or late or self._segment_size + size > rules.segment_bytes:
+            self._segments.add(batch.base_offset)
+            self._segment_time_ms, self._segment_size = batch.max_time_ms, 0
+        self._segment_size += size
 
 
 def _malformed(batch: Batch, rules: Rules) -> int:
@@ -163,4 +182,6 @@ def _malformed(batch: Batch, rules: Rules) -> int:
         return codes.TOO_LARGE
     if rules.keyed and any(record.key is None for record in batch.records()):
         return codes.INVALID_RECORD
+    if rules.latest_ms is not None and batch.max_time_ms > rules.latest_ms:
+        return codes.INVALID_TIMESTAMP
     return codes.NONE

@@ -161,7 +161,7 @@ class Sender:
         """Moves new records to the queues of their partitions; returns whether the partitions are known."""
         unknown = {record.topic for record in self._new if self._connections.known_partitions(record.topic) is None}
         if unknown:
-            answer = self._asked(self._connections.send_nowait(self._connections.metadata_request(unknown)))
+            answer = self._asked(self._connections.send_nowait(self._connections.metadata_request(sorted(unknown))))
             if answer is not None:
                 self._connections.learn(answer)
         known = {topic: self._connections.known_partitions(topic) for topic in {each.topic for each in self._new}}

@@ -76,7 +76,10 @@ def _append(broker: Broker, part: _Part, verified: Verification | None) -> Appen
         largest_batch=int(topic.setting("max.message.bytes")),
         keyed=topic.compacted,
         stamp_ms=cluster.now_ms() if stamped else None,
+        latest_ms=None if stamped else cluster.now_ms() + int(topic.setting("message.timestamp.after.max.ms")),
         verification=cluster.verification,
+        segment_bytes=int(topic.setting("segment.bytes")),
+        segment_ms=int(topic.setting("segment.ms")),
     )
     appended = part.log.append(part.data, rules, topic.leaders[part.place[1]].epoch, verified)
     if appended.code == codes.NONE:

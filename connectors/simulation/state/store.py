@@ -34,7 +34,7 @@ class SimulatedStore:
     >>> scheduler = Scheduler(seed=1)
     >>> store = SimulatedStore(scheduler, FaultPlan(), "main")
     >>> cluster = store.address().open().cluster()
-    >>> _ = scheduler.spawn(lambda: cluster.write_sign_of_life("e", b"alive"), "main", Process("executor-1"))
+    >>> _ = scheduler.spawn(lambda: cluster.renew_lease("e", b"alive"), "main", Process("executor-1"))
     >>> scheduler.run_until(1.0); cluster.executors()
     {'e': b'alive'}
     >>> scheduler.run_until(6.0); cluster.executors()
@@ -60,9 +60,9 @@ class SimulatedStore:
         """A connection."""
         return SimulatedState(self.cluster, self._content, self._calls)
 
-    def spoil(self, fragment: str, run: str) -> None:
+    def damage_run(self, fragment: str, run: str) -> None:
         """Damages the shared copy of a run, as a fault of a server may."""
-        self._content.runs[fragment].spoil(run)
+        self._content.runs[fragment].damage_run(run)
 
     def _schedule(self, fault: Fault) -> None:
         if fault.kind == "store goes back":

@@ -29,8 +29,8 @@ from connectors.kafka.records.column_writer import transactional_writer
 from connectors.kafka.records.record_columns import Records
 from dsms.coordinator.catalog.catalog_records import (
     META,
+    CatalogItem,
     Meta,
-    Part,
     catalog_of,
     event_key,
     in_order,
@@ -52,7 +52,7 @@ ReadCopy = Callable[[], Catalog | None]
 class _Parts:
     """The last valid record of each key, with its value (None if it is deleted), and the invalid records."""
 
-    known: dict[bytes, tuple[Part | None, bytes | None]] = field(default_factory=dict)
+    known: dict[bytes, tuple[CatalogItem | None, bytes | None]] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
 
     @property

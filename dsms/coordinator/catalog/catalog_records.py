@@ -31,7 +31,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 #: The content of a record: the catalog as a whole, an object, or a numbered event of the registry.
-Part = Meta | Object | tuple[int, Event]
+CatalogItem = Meta | Object | tuple[int, Event]
 
 
 def object_key(name: str) -> bytes:
@@ -50,7 +50,7 @@ def object_name(key: bytes) -> str | None:
     return name.decode(errors="replace") if key.startswith(OBJECT) and name else None
 
 
-def read_part(entry: Entry) -> tuple[bytes, Part | None, bytes | None]:
+def read_part(entry: Entry) -> tuple[bytes, CatalogItem | None, bytes | None]:
     """The key of a record, its content (None: the object was dropped), and its value. Raises Malformed if invalid.
 
     >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
@@ -59,7 +59,7 @@ def read_part(entry: Entry) -> tuple[bytes, Part | None, bytes | None]:
     return entry.key, _part(entry.key, entry.value), entry.value
 
 
-def _part(key: bytes, value: bytes | None) -> Part | None:
+def _part(key: bytes, value: bytes | None) -> CatalogItem | None:
     if key.startswith(OBJECT):
         return None if value is None else _object(text_of(key.removeprefix(OBJECT)), value)
     if value is None:

@@ -52,13 +52,15 @@ def catalog_in(entries: Mapping[bytes, bytes]) -> Catalog:
 def copied(item: Object, naming: Naming) -> Object:
     """An object with the topics of the copy."""
     if isinstance(item, Source):
-        letters = naming.result(item.dead_letter_topic) if naming.prefix else item.letters
+        own_topic = naming.result(item.dead_letter_topic) if naming.prefix else item.own_dead_letter_topic
         if item.late_of is not None and naming.prefix:  # it reads the copy's own dead letters
             own = naming.result(item.topic)
-            return msgspec.structs.replace(item, topic=own, start={}, letters=letters, topic_id=naming.ids.get(own))
+            return msgspec.structs.replace(
+                item, topic=own, start={}, own_dead_letter_topic=own_topic, topic_id=naming.ids.get(own)
+            )
         topic = naming.source(item.topic)
         ids = naming.ids.get(topic)
-        return msgspec.structs.replace(item, topic=topic, letters=letters, topic_id=ids, marked_by=None)
+        return msgspec.structs.replace(item, topic=topic, own_dead_letter_topic=own_topic, topic_id=ids, marked_by=None)
     if isinstance(item, Table):
         return msgspec.structs.replace(item, source=copied(item.source, naming))
     if not isinstance(item, Query):

@@ -13,7 +13,7 @@ from dsms.model.catalog import Catalog, WrongName
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import check_published
-from dsms.registration.object_columns import schema_and_keys, why_unknown
+from dsms.registration.object_columns import schema_and_keys, why_columns_unknown
 from operators.core.errors import DsmsError, UserError
 
 #: A JSON object as the HTTP interface serves it.
@@ -34,14 +34,14 @@ class UnknownName(UserError):
         self.kind = kind
         self.name = name
 
-    def among(self, may_read: Callable[[str], bool]) -> UnknownName:
+    def with_readable_names(self, may_read: Callable[[str], bool]) -> UnknownName:
         """The same error with only the names that the caller may read."""
         return UnknownName(self.kind, self.name, filter(may_read, self._choices))
 
 
 def error_for(principal: Principal, error: DsmsError) -> DsmsError:
     """The error as the principal may see it: its hint lists only names that the principal may read."""
-    return error.among(principal.may_read) if isinstance(error, WrongName | UnknownName) else error
+    return error.with_readable_names(principal.may_read) if isinstance(error, WrongName | UnknownName) else error
 
 
 def object_named(catalog: Catalog, name: str) -> Object:
@@ -83,7 +83,7 @@ def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObj
     """The streams, views, queries and tables that the principal may read, in the order of their creation. Objects that
     this version of dsms no longer understands are left out."""
     items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
-    known = (item for item in items if principal.may_read(item.name) and not why_unknown(item, catalog))
+    known = (item for item in items if principal.may_read(item.name) and not why_columns_unknown(item, catalog))
     readable = sorted(known, key=lambda item: number_of(item.id))
     return [_readable(item, catalog) for item in readable]
 

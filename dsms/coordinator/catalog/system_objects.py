@@ -16,7 +16,7 @@ from dsms.registration.environment import Environment
 from dsms.statements.registry import apply, kind_of_statement, parse
 from operators.core.delta import MAX_SOURCES
 
-PREFIX = "dsms_"
+SYSTEM_NAME_PREFIX = "dsms_"
 
 
 def is_system(item: Object) -> bool:
@@ -48,7 +48,7 @@ def _made(cluster: str, fragments: int) -> dict[str, Object]:
     for purpose, columns in COLUMNS.items():
         topic = internal_topic(cluster, purpose)
         sql = (
-            f"CREATE STREAM {PREFIX}{purpose} ({columns}) SOURCE '{topic}' "
+            f"CREATE STREAM {SYSTEM_NAME_PREFIX}{purpose} ({columns}) SOURCE '{topic}' "
             "TIMESTAMP LATENT TAGGED NONE IDLE AFTER 2 SECONDS"
         )
         for statement in parse(sql):
@@ -71,8 +71,10 @@ def refuse_reserved(statement: st.Statement, catalog: Catalog) -> None:
     """Raises SqlError for a statement that would create, change or drop an object with a reserved name. A user's object
     that had such a name before it was reserved can be dropped."""
     name = kind_of_statement(statement).changed_name(statement)
-    if name is None or not name.text.lower().startswith(PREFIX):
+    if name is None or not name.text.lower().startswith(SYSTEM_NAME_PREFIX):
         return
     existing = catalog.get(name.text)
     if existing is None or is_system(existing):
-        raise name.place.error(f'"{name.text}" is reserved: names that begin with "{PREFIX}" belong to the system')
+        raise name.place.error(
+            f'"{name.text}" is reserved: names that begin with "{SYSTEM_NAME_PREFIX}" belong to the system'
+        )

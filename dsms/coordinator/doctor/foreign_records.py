@@ -16,8 +16,8 @@ LAST_OFFSETS = 100_000
 
 
 def foreign_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
-    """Topics with records that do not have the mark of the cluster. The system ignores such records, but consumers of
-    the topic see them."""
+    """Topics with records that do not name the cluster as their writer. The system ignores such records, but consumers
+    of the topic see them."""
     marked = {query.topic: query.marked_by for query in catalog.running()}
     marked |= {table.topic: table.source.marked_by for table in catalog.tables()}
     for topic, marked_by in sorted(marked.items()):

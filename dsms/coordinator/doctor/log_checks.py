@@ -26,8 +26,8 @@ from connectors.kafka.records.epoch_writer import EpochWriter
 from connectors.kafka.records.record_columns import Records
 from dsms.coordinator.catalog.catalog_records import (
     META,
+    CatalogItem,
     Meta,
-    Part,
     catalog_of,
     in_order,
     meta_of,
@@ -39,7 +39,7 @@ from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
 from dsms.planner.physical.parts.links import query_of
-from dsms.runtime.epoch.progress_log import DeadMark, Progress, ProgressEntry, dead_key, read_entry
+from dsms.runtime.epoch.progress_log import ProgressEntry, ResultProgress, WrittenDeadLetters, dead_key, read_entry
 
 _T = TypeVar("_T")
 _AGAIN = "its owner writes it again when it starts"
@@ -66,7 +66,7 @@ class Logs:
 
     def __post_init__(self) -> None:
         self.admin = self.kafka.admin()
-        self.parts: dict[bytes, Part | None] = {}
+        self.parts: dict[bytes, CatalogItem | None] = {}
         self.progress: dict[object, ProgressEntry] = {}
         self.states: dict[str, LogState] = {}
         for key, part, _ in self._read(CATALOG, read_part):
@@ -234,9 +234,9 @@ def _formers(query: Query) -> Iterator[str]:
 
 def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
     """The key of an entry if its owner was dropped, else None."""
-    if isinstance(entry.content, Progress):
+    if isinstance(entry.content, ResultProgress):
         return entry.key if isinstance(entry.key, bytes) and query_of(entry.content.query) not in known else None
-    if isinstance(entry.content, DeadMark) and isinstance(entry.key, tuple):
+    if isinstance(entry.content, WrittenDeadLetters) and isinstance(entry.key, tuple):
         owner, partition = entry.key
         return None if all(query_of(part) in known for part in owner.split(":")) else dead_key(owner, partition)
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from connectors.state.cluster import ClusterState
-from connectors.state.inspection import Found, Inspection
+from connectors.state.inspection import FoundDocument, Inspection
 from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
@@ -67,18 +67,18 @@ def _write_copy(documents: Documents, catalog: Catalog) -> None:
     documents.state.set_catalog(msgspec.json.encode(copy))
 
 
-def _is_alive(found: Found) -> bool:
+def _is_alive(found: FoundDocument) -> bool:
     return found.name.startswith("executor:") and _problem(found, "") is None
 
 
-def _problem(found: Found, cluster: str) -> str | None:
+def _problem(found: FoundDocument, cluster: str) -> str | None:
     """Why a document is invalid; None if it is valid or of an unknown kind."""
     kind = found.name.partition(":")[0]
     if kind not in _READERS:
         return None
     if found.body is None:
         return f"it is a {found.kind}, not a document"
-    if kind in ("executor", "report", "story") and found.lasts:
+    if kind in ("executor", "report", "story") and found.never_expires:
         return "it never expires, so no executor wrote it"
     try:
         _READERS[kind](found.body, cluster)

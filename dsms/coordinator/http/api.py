@@ -114,5 +114,5 @@ class _AnswersOf:
     def begin(self, key: str, entry: bytes) -> bytes | None:
         return self._service.answers.begin(key, entry)
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        return self._service.answers.replace(key, held, entry)
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
+        return self._service.answers.replace(key, expected, entry)

@@ -13,9 +13,9 @@ from dsms.coordinator.http.service import Backend
 from dsms.coordinator.oidc.sign_in import Exchange
 from operators.core.errors import UserError
 
-PREFIX = "/console"
+CONSOLE_PATH = "/console"
 #: The path of sign-in at an issuer; it is not a file.
-SIGN_IN = f"{PREFIX}/sign-in"
+SIGN_IN = f"{CONSOLE_PATH}/sign-in"
 #: The application loads files from this server only, and no other page can show it in a frame.
 _POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS = {
@@ -29,16 +29,16 @@ _NOT_KEPT = {**_HEADERS, "Cache-Control": "no-store"}
 
 def is_console(path: str) -> bool:
     """Whether a path belongs to the console."""
-    return path == PREFIX or path.startswith(f"{PREFIX}/")
+    return path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")
 
 
 def console_router(backend: Backend) -> APIRouter:
     """`GET /console/…`, and `POST /console/sign-in`."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get(PREFIX)
+    @router.get(CONSOLE_PATH)
     def start() -> Response:
-        return RedirectResponse(f"{PREFIX}/")
+        return RedirectResponse(f"{CONSOLE_PATH}/")
 
     @router.get(SIGN_IN)
     def issuers() -> Response:
@@ -54,11 +54,11 @@ def console_router(backend: Backend) -> APIRouter:
             raise UserError(f"the sign-in request is invalid: {error}") from error
         return json_response({"token": await backend.sign_in.token(given)}, headers=_NOT_KEPT)
 
-    @router.get(PREFIX + "/{name:path}")
+    @router.get(CONSOLE_PATH + "/{name:path}")
     def file(name: str, request: Request) -> Response:
         asset = assets().get(name or START)
         if asset is None:
-            error = UserError(f'the console has no file "{name}"', hint=f"the console starts at {PREFIX}/")
+            error = UserError(f'the console has no file "{name}"', hint=f"the console starts at {CONSOLE_PATH}/")
             return json_response(error_document(error, "not-found"), HTTPStatus.NOT_FOUND)
         headers = {**_HEADERS, "ETag": asset.tag}
         if request.headers.get("if-none-match") == asset.tag:

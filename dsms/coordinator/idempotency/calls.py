@@ -126,10 +126,10 @@ class IdempotentCalls:
         if not self._store.replace(name, *entries):
             raise Underway("a call with this idempotency key is running", hint="try again later")
 
-    def _keep(self, name: str, held: bytes, entry: bytes) -> None:
+    def _keep(self, name: str, expected: bytes, entry: bytes) -> None:
         """Stores the answer. A failure is only logged: the call has been done either way."""
         try:
-            self._store.replace(name, held, entry)
+            self._store.replace(name, expected, entry)
         except ExternalError as error:
             log.warning("an answer could not be kept for its idempotency key", reason=str(error))
 

@@ -29,9 +29,9 @@ _FRESH_S = 0.1
 #: The most records in a token, the most that are read at once, and the number of dead letters that are searched.
 _MOST_OFFSETS = 200_000
 _PIECE = 20_000
-LETTERS = 2_000
+MOST_DEAD_LETTERS = 2_000
 
-Letters = Callable[[Source, int], list[dict[str, Any]]]
+ReadDeadLetters = Callable[[Source, int], list[dict[str, Any]]]
 
 
 class LaneReports(Protocol):
@@ -90,7 +90,7 @@ class Coverage:
 
     log: ResultLog
     lanes: LaneReports
-    letters: Letters
+    dead_letters: ReadDeadLetters
     writer: Callable[[Source], WriterSchema]
 
     def question(self, query: Query, source: Source, token: RecordToken) -> CoverageQuestion | None:
@@ -123,7 +123,7 @@ class Coverage:
         cover = cover_of(question, lane)
         if not cover.processed:
             return cover
-        refused = refusals(question, self.letters(question.source, LETTERS))
+        refused = refusals(question, self.dead_letters(question.source, MOST_DEAD_LETTERS))
         return CoverageReport(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:

@@ -12,7 +12,7 @@ import polars as pl
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.logs.dead_letters import DeadLetter, DeadLetterLog
-from connectors.kafka.logs.replays import Message, Replayed, ReplayWriter, Target, refused_records
+from connectors.kafka.logs.replays import Message, Replayed, ReplayTarget, ReplayWriter, refused_records
 from dsms.coordinator.catalog.lookup import source_written_by
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
@@ -66,7 +66,7 @@ class Replays:
             records = refused_records(self.kafka, admin, source.topic, letters) if letters else {}
             replays = list(found.replays(records))
             if replays:
-                target = Target(source.topic, marked_topic(source), source.dead_letter_topic)
+                target = ReplayTarget(source.topic, marked_topic(source), source.dead_letter_topic)
                 writer.write(target, replays, stamped=source.timestamp is None)
         return found
 

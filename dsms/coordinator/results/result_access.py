@@ -55,7 +55,7 @@ class ResultAccess:
         self._admin = dependencies.kafka.admin()
         self.feeds = Feeds(log, self._current_id, alarms=dependencies.alarms)
         self._publisher = RecordPublisher(dependencies.kafka, self._schema_id)
-        self._coverage = Coverage(log, SharedLaneReports(dependencies.executors), self.letters, self._writer)
+        self._coverage = Coverage(log, SharedLaneReports(dependencies.executors), self.dead_letters, self._writer)
 
     def more_feeds(self, settings: FeedSettings) -> Feeds:
         """Feeds for another event loop than that of `feeds`. The caller has to close them."""
@@ -98,7 +98,7 @@ class ResultAccess:
         replaced = isinstance(current, Query) and current.since is not None and current.topic == result.topic
         return current.id if current is not None and (current.id == result.id or replaced) else None
 
-    def letters(self, source: Source, limit: int) -> list[Document]:
+    def dead_letters(self, source: Source, limit: int) -> list[Document]:
         """The latest dead letters of a source."""
         dependencies = self._dependencies
         return last_dead_letters(

@@ -27,10 +27,10 @@ from dsms.coordinator.service.coordinator import make_internal_topics
 from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, misfit
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, why_unusable
 from dsms.runtime.checkpoints.logs import catalog_log, topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
-from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published, dead_key, result_key
+from dsms.runtime.epoch.progress_log import Published, ResultProgress, WrittenDeadLetters, dead_key, result_key
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.sql.binder.bind import plan_of
 from operators.core.errors import ExternalError, UserError
@@ -89,7 +89,7 @@ def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkp
         topics={id: Topic(topic, logs.topics.get(topic, "")) for id, topic in topics.items()},
         manifest=msgspec.Raw(manifest.encode()),
         published={query: at for query, at in checkpoint.published.items() if query in queries},
-        dead=[mark for mark in checkpoint.dead if mark[0].split(":")[0] in queries | known.keys()],
+        dead=[written for written in checkpoint.dead if written[0].split(":")[0] in queries | known.keys()],
     )
 
 
@@ -118,10 +118,10 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
     for checkpoint, old in zip(moved, order.checkpoints, strict=True):
         state = checkpoint.state or Manifest()
         published = Published(
-            checkpoint.published, {(owner, part): DeadMark(at) for owner, part, at in checkpoint.dead}
+            checkpoint.published, {(owner, part): WrittenDeadLetters(at) for owner, part, at in checkpoint.dead}
         )
         needs = Needs(checkpoint.published, checkpoint.topics)
-        if reason := misfit(checkpoint, logs, published, state.targets, needs):
+        if reason := why_unusable(checkpoint, logs, published, state.targets, needs):
             raise UserError(
                 f'checkpoint "{old.id}" of fragment {old.fragment} does not fit: {reason}',
                 hint="copies of topics must have kept all offsets; name them with --topic OLD=NEW",
@@ -170,7 +170,7 @@ def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[b
     for checkpoint in moved:
         for id, frontier in checkpoint.published.items():
             query = by_id[id]
-            body = msgspec.json.encode(Progress(id, frontier, 0))
+            body = msgspec.json.encode(ResultProgress(id, frontier, 0))
             yield from ((result_key(query.topic, partition), body) for partition in range(query.partitions))
         for owner, partition, offset in checkpoint.dead:
             yield dead_key(owner, partition), msgspec.json.encode((offset, 0))

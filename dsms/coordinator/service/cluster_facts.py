@@ -54,7 +54,7 @@ class CoordinatorFacts:
         """The name of the cluster if the records of new results and tables get its mark; None while there is a living
         executor of a version that writes no marks, or while the executors are unknown."""
         try:
-            return self.cluster.name if all(status.marks_results for status in self.alive().values()) else None
+            return self.cluster.name if all(status.names_result_writer for status in self.alive().values()) else None
         except ExternalError:
             return None
 

@@ -53,7 +53,7 @@ from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
-from dsms.registration.object_columns import schema_and_keys, why_unknown
+from dsms.registration.object_columns import schema_and_keys, why_columns_unknown
 from dsms.registration.placement import fragments_of
 from dsms.tables.question import QuestionWithRows
 from operators.core.decoding import Malformed
@@ -189,7 +189,7 @@ class Coordinator:
         item = object_named(self._catalog(), source)
         if not isinstance(item, Source):
             raise UserError(f'"{item.name}" is a {kind_of(item)}; only sources have dead letters')
-        return self.results.letters(item, limit)
+        return self.results.dead_letters(item, limit)
 
     def status(self) -> Document:
         """The executors with their last reports, the assignments, and the lag of queries."""
@@ -306,6 +306,6 @@ def _facts(
         progress=QueryProgress(catalog, partial(latest, admin)),
         partition_counts=partial(partition_counts, admin),
         topic_ids=lambda: topic_ids(admin, [source.topic for source in catalog().sources()]),
-        unplanned=lambda query: why_unknown(query, catalog()),
+        unplanned=lambda query: why_columns_unknown(query, catalog()),
         alarms=settings.alarms,
     )

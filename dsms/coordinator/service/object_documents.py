@@ -12,7 +12,7 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Table, kind_of, shown_sql
 from dsms.model.types import type_sql
-from dsms.registration.object_columns import schema_and_keys, why_unknown
+from dsms.registration.object_columns import schema_and_keys, why_columns_unknown
 from operators.core.masking import masked_urls
 
 
@@ -48,7 +48,7 @@ class ObjectDocuments:
 
 
 def _document(item: Object, catalog: Catalog, states: States) -> Document:
-    why = why_unknown(item, catalog)
+    why = why_columns_unknown(item, catalog)
     schema, keys = (pa.schema([]), ()) if why else schema_and_keys(item, catalog)
     columns = [{"name": field.name, "type": type_sql(field.type), "nullable": field.nullable} for field in schema]
     document: Document = {

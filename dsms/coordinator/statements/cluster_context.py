@@ -19,7 +19,7 @@ from dsms.model.principal import Principal
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.statements.context import Entity, Logged
-from dsms.tables.statements import Write
+from dsms.tables.dml_effects import Write
 
 
 @dataclass(frozen=True)

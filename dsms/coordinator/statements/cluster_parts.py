@@ -27,7 +27,7 @@ from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
 from dsms.registration.environment import Environment
 from dsms.statements.context import Logged
-from dsms.tables.statements import Write
+from dsms.tables.dml_effects import Write
 
 _T = TypeVar("_T")
 

@@ -149,10 +149,10 @@ class ControlTables:
         return self.entity("queries", name)
 
     def set_executor(self, id: str, changes: dict[str, Any]) -> Document:
-        """Changes the bounds of an executor's batches and state. None restores the value it was started with."""
-        bounds, wanted = self._living(id).bounds, msgspec.convert(changes, Tuning)
-        if bounds is not None:
-            wanted.over(bounds)  # raises an error for bounds that do not fit
+        """Changes the tunable settings of an executor. None restores the value it was started with."""
+        tunable, wanted = self._living(id).tunable, msgspec.convert(changes, Tuning)
+        if tunable is not None:
+            wanted.over(tunable)  # raises an error for settings that do not fit
         with self._setting:
             tuning = msgspec.structs.replace(read_tuning(self.cluster.tuning(id)), **changes)
             self.cluster.set_tuning(id, msgspec.json.encode(tuning))
@@ -233,7 +233,7 @@ def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
 
 
 def _executor_entity(name: str, status: ExecutorStatus) -> Document:
-    bounds = {} if status.bounds is None else msgspec.to_builtins(status.bounds)
+    tunable = {} if status.tunable is None else msgspec.to_builtins(status.tunable)
     return {
         "id": name,
         "state": status.state,
@@ -243,5 +243,5 @@ def _executor_entity(name: str, status: ExecutorStatus) -> Document:
         "batch_records": status.batch_records,
         "redis_bytes": status.redis_bytes,
         "disk_bytes": status.disk_bytes,
-        **bounds,
+        **tunable,
     }

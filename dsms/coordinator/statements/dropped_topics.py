@@ -33,7 +33,7 @@ def topics_of_dropped(before: Catalog, after: Catalog) -> list[DroppedTopic]:
 def _topic_of(item: Query | Table) -> DroppedTopic:
     if isinstance(item, Table):
         return DroppedTopic(item.topic, item.id, item.source.topic_id)
-    return DroppedTopic(item.topic, item.id, item.topic_id, linked=bool(item.shares or item.divided))
+    return DroppedTopic(item.topic, item.id, item.topic_id, linked=bool(item.shares or item.divided_at_version))
 
 
 def delete_dropped(parts: ClusterParts, topics: Collection[DroppedTopic]) -> None:

@@ -37,7 +37,7 @@ class UnknownFragment(UnknownName):
     'fragment "7" not found; have: 0, 1'
     """
 
-    def among(self, may_read: Callable[[str], bool]) -> UnknownFragment:
+    def with_readable_names(self, may_read: Callable[[str], bool]) -> UnknownFragment:
         """The same error: it lists only fragments of which the caller may read a query."""
         return self
 

@@ -21,7 +21,7 @@ from operators.core.errors import DsmsError
 log = structlog.get_logger()
 #: How long a query has to fall behind without interruption before it changes, and the pause after a change, in seconds.
 BEHIND_S, REST_S = 60.0, 300.0
-_HERE = st.Place()
+_HERE = st.TextLocation()
 
 
 class FragmentsByLoad:
@@ -86,9 +86,9 @@ def wider(query: Query, catalog: Catalog, most: int) -> int | None:
     """The next number of fragments of a query, of `most` that exist; None: the query has as many as it can have."""
     sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
     partitions = [source.partitions for source in sources if source.id in query.reads]
-    present = len(query.fragments)
-    count = min(2 * present, most, query.partitions, *partitions)
-    return count if count > present else None
+    current = len(query.fragments)
+    count = min(2 * current, most, query.partitions, *partitions)
+    return count if count > current else None
 
 
 def _by_load(catalog: Catalog) -> Iterator[Query]:

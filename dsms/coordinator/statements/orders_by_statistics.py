@@ -26,9 +26,9 @@ from dsms.planner.physical.cost.estimate import Statistics
 from dsms.planner.physical.cost.join_choice import Choice, cheapest_orders
 from dsms.planner.physical.fragment_plan import PlannedQuery, planned
 from dsms.registration.join_orders import (
-    fixed_because,
     switched_to_next_order,
     warm_up_instants,
+    why_order_is_fixed,
     with_next_order,
     without_failed_order,
 )
@@ -161,8 +161,8 @@ class OrdersByStatistics:
     def _all_reorderable(self, catalog: Catalog) -> Iterator[_Reorderable]:
         """The queries whose orders may be chosen. New queries are planned a few at a time."""
         asked = [query for query in catalog.running() if _by_statistics(query)]
-        present = {query.id: query for query in asked}
-        self._known = {id: known for id, known in self._known.items() if present.get(id) is _query(known)}
+        current = {query.id: query for query in asked}
+        self._known = {id: known for id, known in self._known.items() if current.get(id) is _query(known)}
         for query in itertools.islice((query for query in asked if query.id not in self._known), _NEW_PLANS):
             self._known[query.id] = _reorderable(query, catalog)
         yield from (known for known in self._known.values() if isinstance(known, _Reorderable))
@@ -207,7 +207,7 @@ def _choice(watched: _Reorderable, statistics: Statistics) -> Choice | None:
 
 def _by_statistics(query: Query) -> bool:
     free = query.orders_by_statistics and query.next_join_orders is None and not query.stopped
-    return free and query.periodic is None and fixed_because(query) is None
+    return free and query.periodic is None and why_order_is_fixed(query) is None
 
 
 def _ordered(orders: Mapping[str, JoinOrders], catalog: Catalog) -> Iterator[Query]:

@@ -27,7 +27,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.placement.leases import ExecutorStatus
-from dsms.registration.replacement import halted, resumed, retired
+from dsms.registration.replacement import halted, resumed, with_former_dropped
 from dsms.statements.registry import apply, kind_of_statement
 from dsms.statements.statement_kind import Halt
 from operators.core.errors import DsmsError, ExternalError, UserError
@@ -126,7 +126,9 @@ def clean_up_replacements(parts: ClusterParts, executors: Mapping[str, ExecutorS
 
 def _cleaned(parts: ClusterParts, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
     left_halted = {query.id: query for query in resumed(catalog)}
-    retiring = {query.id: msgspec.structs.replace(query, halted=False) for query in retired(catalog, published)}
+    retiring = {
+        query.id: msgspec.structs.replace(query, halted=False) for query in with_former_dropped(catalog, published)
+    }
     changed = {**left_halted, **retiring}
     claimed = parts.replacements.ids
     return _with_changed(catalog, [query for id, query in changed.items() if id not in claimed]), None

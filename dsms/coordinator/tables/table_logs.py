@@ -23,7 +23,7 @@ from connectors.formats import JsonEncoder
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
 from connectors.kafka.logs.fold import Fold
-from connectors.kafka.logs.internal_log import mark
+from connectors.kafka.logs.internal_log import writer_headers
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from connectors.kafka.records.record_columns import Headers, Records
@@ -58,7 +58,7 @@ class ClusterTables:
     ) -> None:
         self._kafka, self._clock, self._alarms, self._leads = kafka, clock, alarms, leader.leads
         self._admin = kafka.admin()
-        self._mark = mark(leader.cluster, f"tables-{clock()}")
+        self._writer_headers = writer_headers(leader.cluster, f"tables-{clock()}")
         self._start = partial(transactional_writer, kafka, transactional_id(leader.cluster, "tables"))
         self._writer: TransactionalWriter | None = self._start()
         self._folded: dict[str, _FoldedLog] = {}
@@ -74,7 +74,7 @@ class ClusterTables:
         try:
             for effect in effects:
                 count += effect.count
-                for records in _records(table, effect, instant, self._mark):
+                for records in _records(table, effect, instant, self._writer_headers):
                     writer.write(records)
             self._write_heartbeats(writer, all_tables, instant + 1)
             self._commit(writer, all_tables, instant + 1)
@@ -190,7 +190,7 @@ class ClusterTables:
     def _write_heartbeats(self, writer: TransactionalWriter, tables: Iterable[Table], instant: int) -> None:
         for table in tables:
             count = table.source.partitions
-            headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode()), *self._mark]] * count
+            headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode()), *self._writer_headers]] * count
             writer.write(Records(table.topic, [None] * count, [None] * count, headers, list(range(count))))
 
     def _commit(self, writer: TransactionalWriter, tables: Iterable[Table], promised: int) -> None:

@@ -32,17 +32,17 @@ from dsms.model.statements import Load
 from dsms.planner.physical.parts.links import link_topics
 from dsms.registration.table_targets import writable
 from dsms.statements.dml.insert_stream import check_empty
+from dsms.tables.dml_effects import Write, effects_of, load_effects, names_read, returning_query
 from dsms.tables.effect import counted
 from dsms.tables.loading import batches_of, rows_of_file
-from dsms.tables.promising.visits import Coverage, Promising, promising_of
+from dsms.tables.promising.visits import Coverage, PromisingSelect, promising_select
 from dsms.tables.question import Question, QuestionWithRows, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
-from dsms.tables.statements import Write, effects_of, insertions, names_read, returned
 
 #: The question of a SELECT: over all rows, or over promising regions first.
-Asking = Question | Promising
+Asking = Question | PromisingSelect
 log = structlog.get_logger()
 _LONGEST_PAUSE_S = 60.0
 #: The niceness of SELECT processes: they run when the coordinator and the executors leave processor time.
@@ -86,7 +86,7 @@ class TableStatements:
 
     def load_file(self, name: str, path: Path, form: str, principal: Principal) -> StatementResult:
         """Adds the rows of a file that was sent to the coordinator."""
-        clause = st.Clause("format", (form,), st.Place())
+        clause = st.Clause("format", (form,), st.TextLocation())
         with self._writing(st.Name(name), principal) as (table, catalog):
             return self._load(table, rows_of_file(path, table, (clause,)), catalog)
 
@@ -172,7 +172,7 @@ class TableStatements:
             effects = effects_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
-            asked = returned(statement, catalog, effects, content)
+            asked = returning_query(statement, catalog, effects, content)
             reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
@@ -183,7 +183,7 @@ class TableStatements:
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(self._asked, statement, principal), budget)
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()
-            if isinstance(read.asking, Promising):
+            if isinstance(read.asking, PromisingSelect):
                 answer = partial(self._selects.reply, form="json", budget=budget)
                 reply, seen = read.asking.answered(relation, read.instant, answer, check_size=budget.check_relation)
             else:
@@ -204,7 +204,7 @@ class TableStatements:
         asking: Asking = (question := question_of(statement.select, catalog))
         if statement.preference is not None:
             _readable(question.objects.values(), principal)
-            asking = promising_of(statement.select, statement.preference, question, catalog, principal.may_read)
+            asking = promising_select(statement.select, statement.preference, question, catalog, principal.may_read)
         return asking, self._relations.common_instant(_readable(asking.objects.values(), principal), catalog)
 
     def _snapshot(self, ask: Callable[[Catalog], tuple[Asking, int | None]], budget: Budget) -> _Snapshot:
@@ -212,7 +212,7 @@ class TableStatements:
         with self._running:
             catalog = self._catalog()
             question, instant = ask(catalog)
-            apart = question.read_separately if isinstance(question, Promising) else frozenset()
+            apart = question.read_separately if isinstance(question, PromisingSelect) else frozenset()
             relation, names = self._relations.at(instant, catalog, budget, apart), list(question.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
@@ -223,7 +223,7 @@ class TableStatements:
         return _Snapshot(question, instant, tables | results, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
-        effects = insertions(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
+        effects = load_effects(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 

@@ -57,7 +57,7 @@ class AddedPartitions:
         """Makes one step for each source that needs one."""
         sources = [source for source in self._store.catalog.sources() if not is_system(source)]
         for source in sources:
-            if source.held is not None:
+            if source.adding_partitions_since is not None:
                 self._take_in(source, alive)
             elif source.skipping is not None and self._clock() - self._held_since(source) > _HOLD_S:
                 log.warning("a statement that skips a record has not ended; its source is read again", name=source.name)
@@ -66,7 +66,7 @@ class AddedPartitions:
                 self._skipping.pop(source.id, None)
         if self._clock() - self._looked_at >= _LOOK_S:
             self._looked_at = self._clock()
-            free = (source for source in sources if source.held is None and source.skipping is None)
+            free = (source for source in sources if source.adding_partitions_since is None and source.skipping is None)
             for source in sources_with_added_partitions(free, self._counts(), self._ids()):
                 if self._not_before.get(source.id, 0.0) <= self._clock():
                     log.info("partitions were added", source=source.name, topic=source.topic)
@@ -82,7 +82,9 @@ class AddedPartitions:
     def _take_in(self, source: Source, alive: Mapping[str, ExecutorStatus]) -> None:
         readers = {query.id for query in self._store.catalog.running() if source.id in query.reads}
         reported = {query for status in alive.values() for query in status.lanes}
-        followed = source.held is not None and follow_version(source.held, alive.values(), starting=True)
+        followed = source.adding_partitions_since is not None and follow_version(
+            source.adding_partitions_since, alive.values(), starting=True
+        )
         if followed and readers <= reported:
             count = self._counts().get(source.topic, 0)
             instant = passed(source.id, alive, self._published(readers))
@@ -101,8 +103,8 @@ class AddedPartitions:
         later turn tries again."""
 
         def decide(catalog: Catalog) -> tuple[Catalog, None]:
-            present = catalog.get(source.name)
-            return (change(catalog, present) if present == source and isinstance(present, Source) else catalog), None
+            current = catalog.get(source.name)
+            return (change(catalog, current) if current == source and isinstance(current, Source) else catalog), None
 
         self._store.try_change(decide)
 
@@ -121,7 +123,7 @@ def _joined(catalog: Catalog, source: Source, *, count: int, instant: int | None
 
 
 def _released(catalog: Catalog, source: Source) -> Catalog:
-    return with_source(catalog, msgspec.structs.replace(source, held=None))
+    return with_source(catalog, msgspec.structs.replace(source, adding_partitions_since=None))
 
 
 def _unskipped(catalog: Catalog, source: Source) -> Catalog:

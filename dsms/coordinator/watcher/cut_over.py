@@ -24,12 +24,12 @@ def all_mark(fragments: Iterable[str], alive: Mapping[str, ExecutorStatus]) -> b
     """Whether every fragment runs on an executor that names itself in its records, and no other executor is alive. Such
     executors have fenced the older ones, so no others can write any more.
 
-    >>> old, new = (ExecutorStatus(fragments={"0": RUNNING}, marks=marks) for marks in (False, True))
+    >>> old, new = (ExecutorStatus(fragments={"0": RUNNING}, names_writer=names) for names in (False, True))
     >>> all_mark(["0"], {"a": old}), all_mark(["0"], {"a": new}), all_mark(["0", "1"], {"a": new})
     (False, True, False)
     """
     running = {name for status in alive.values() for name, state in status.fragments.items() if state == RUNNING}
-    return bool(alive) and all(status.marks for status in alive.values()) and set(fragments) <= running
+    return bool(alive) and all(status.names_writer for status in alive.values()) and set(fragments) <= running
 
 
 @dataclass

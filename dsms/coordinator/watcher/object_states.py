@@ -67,7 +67,7 @@ class States:
         if letters := sum(status.dead_letters.get(source.name, 0) for status in self._executors().values()):
             yield f"{letters} dead letters"
         yield from (status.waits[source.name] for status in self._executors().values() if source.name in status.waits)
-        for partition, instant in source.joined.items():
+        for partition, instant in source.added_partitions.items():
             since = "" if instant == BEGINNING else f" and its frontier starts at instant {instant}"
             yield f"partition {partition} was added{since}"
         if source.topic_id is not None and self._ids.get(source.topic, source.topic_id) != source.topic_id:

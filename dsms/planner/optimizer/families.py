@@ -16,7 +16,7 @@ from typing import TypeVar
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.column_projections import keep_columns, order_columns, unchanged
 from dsms.planner.optimizer.algebra.conjuncts import conjunction, conjuncts, total

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dsms.model import logical
 from dsms.model.objects import FirstOffsets
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 
 
 def reading_from(node: logical.Node, first: FirstOffsets) -> logical.Node:

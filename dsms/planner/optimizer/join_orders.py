@@ -12,12 +12,12 @@ from dataclasses import replace
 from dsms.model import logical
 from dsms.model.objects import JoinOrders
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.algebra.column_projections import order_columns
 from dsms.planner.optimizer.algebra.join_tree import JoinTree, Pair
-from dsms.planner.optimizer.optimize import as_good, keeping_joins
+from dsms.planner.optimizer.optimize import preserves_properties, rewritten_in_join_order
 from dsms.planner.optimizer.rules.join_order import reorderable
 
 
@@ -38,8 +38,8 @@ def reordered(node: logical.Node, orders: JoinOrders) -> logical.Node:
     if not orders or not fits(orders, [tree for _, tree in found]):
         return node
     replaced = {id(top): _joined(top, tree, order) for (top, tree), order in zip(found, orders, strict=True)}
-    changed = keeping_joins(_replaced(node, replaced))
-    return changed if as_good(node, changed) else node
+    changed = rewritten_in_join_order(_replaced(node, replaced))
+    return changed if preserves_properties(node, changed) else node
 
 
 def fits(orders: JoinOrders, trees: list[JoinTree]) -> bool:

@@ -8,13 +8,13 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.properties import append_only, inputs, keys
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
 from dsms.planner.optimizer.rules.join_order import join_order
 
-#: Bounds that no plan should reach. When one is reached, rewriting stops, and the present plan, which is equal too, is
+#: Bounds that no plan should reach. When one is reached, rewriting stops, and the current plan, which is equal too, is
 #: used.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
@@ -60,7 +60,7 @@ def rewritten(node: logical.Node) -> Optimized:
     return _rewritten(node, _Run())
 
 
-def keeping_joins(node: logical.Node) -> logical.Node:
+def rewritten_in_join_order(node: logical.Node) -> logical.Node:
     """The optimised plan; the order of joins is not changed."""
     return _rewritten(node, _Run(_KEEP_JOINS)).node
 
@@ -101,14 +101,14 @@ def _apply_first_rule(node: logical.Node, run: _Run, *, keep_order: bool) -> log
 
 
 def _accepted(rule: Rule, node: logical.Node, rewrite: logical.Node, run: _Run) -> bool:
-    if run.steps >= _MOST_STEPS or not as_good(node, rewrite):
+    if run.steps >= _MOST_STEPS or not preserves_properties(node, rewrite):
         return False
     run.steps += 1
     run.used.setdefault(rule.__name__)
     return True
 
 
-def as_good(before: logical.Node, after: logical.Node) -> bool:
+def preserves_properties(before: logical.Node, after: logical.Node) -> bool:
     """Whether the plan `after` has all properties of `before`: the same columns, the key of `before` or a subset of it,
     and append-only rows.
     """

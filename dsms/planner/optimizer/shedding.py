@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dsms.model import logical
 from dsms.model.properties import append_only, inputs, walk
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.column_origin import origin
 from dsms.planner.optimizer.algebra.column_projections import unchanged

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dsms.model import logical
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 
 
 def from_instant(node: logical.Node, start: int | None) -> logical.Node:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dsms.model import logical
 from dsms.model.properties import append_only, inputs, walk
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from operators.core.errors import UserError
 from operators.windows.ranged_window import RangedWindow
 

@@ -53,14 +53,14 @@ _Known = Mapping[str, frozenset[T]]
 _Promised = Callable[[logical.StreamScan], _Known[T]]
 
 
-class Bounds(NamedTuple):
+class ColumnBounds(NamedTuple):
     """Facts about the columns of the changes to come."""
 
     lower: LowerBounds = {}
     lives: Lives = {}
 
 
-def bounds(node: logical.Node) -> Bounds:
+def bounds(node: logical.Node) -> ColumnBounds:
     """The columns of a node's relation that have lower bounds, and those whose values come from clustered columns.
 
     The law, for a change of the relation at or after an instant: in a column of the first kind it has NULL, or a value
@@ -69,11 +69,11 @@ def bounds(node: logical.Node) -> Bounds:
     has been in the clustered column at the instant of its row or earlier.
     """
     if not any(source.constraints for source in sources(node)):
-        return Bounds()
-    return Bounds(_known(node, _ordered), _known(node, _clustered))
+        return ColumnBounds()
+    return ColumnBounds(_known(node, _ordered), _known(node, _clustered))
 
 
-def arrivals(node: logical.Node) -> Bounds:
+def arrivals(node: logical.Node) -> ColumnBounds:
     """Like `bounds`, but for arriving elements instead of all changes. A row of a window has its end from the
     beginning, so an operator that acts only when elements arrive, such as a join, needs no bounds for rows that end.
     """

@@ -23,10 +23,10 @@ from dsms.planner.optimizer.view_matching import computed_from_views
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.lower import lower
-from dsms.planner.physical.parts.cut import DividedQuery, Part, origins, parts
+from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, origins, parts
 from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of
 from dsms.sql.binder.bind import plan_of
-from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
+from dsms.sql.binder.former_versions import former_plan, plan_of_former
 from operators.core.errors import UserError
 from operators.core.operator import MEMBER
 from operators.core.run import hashing
@@ -50,7 +50,7 @@ class PlannedQuery:
     #: The optimised plans of the queries from which it is computed.
     views: tuple[logical.Node, ...] = ()
     #: If several fragments run the query, the part of it that this plan runs; None: the whole query.
-    part: Part | None = None
+    part: SegmentPart | None = None
     #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
     #: other fragments.
     reports: bool = True
@@ -131,14 +131,14 @@ class PlannedQuery:
 @dataclass(frozen=True)
 class FragmentPlan:
     """The plan of one fragment: its version, the number of partitions of its exchanges, and its queries by id.
-    `foreign` are the partitions of sources, by source id, whose dead letters another fragment writes. `held` are the
-    ids of the sources whose reading is suspended."""
+    `foreign` are the partitions of sources, by source id, whose dead letters another fragment writes.
+    `suspended_sources` are the ids of the sources whose reading is suspended."""
 
     version: int
     partitions: int
     queries: dict[str, PlannedQuery] = field(default_factory=dict)
     foreign: frozenset[tuple[str, int]] = frozenset()
-    held: frozenset[str] = frozenset()
+    suspended_sources: frozenset[str] = frozenset()
     #: The records skipped by SKIP RECORD, as offsets by source id and partition.
     skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     #: The queries that could not be planned, by name, with the reason. (Another version of dsms accepted them.)
@@ -164,9 +164,11 @@ class FragmentPlan:
         read = {source.id for planned in self.queries.values() for source in planned.sources}
         if any(source in read for source, _ in before.foreign - self.foreign):
             return True
-        known = {planned.sink.id: planned.sink.divided for planned in before.queries.values() if planned.sink}
+        known = {
+            planned.sink.id: planned.sink.divided_at_version for planned in before.queries.values() if planned.sink
+        }
         sinks = (planned.sink for planned in self.queries.values() if planned.sink is not None)
-        return any(sink.divided > known.get(sink.id, 0) for sink in sinks)
+        return any(sink.divided_at_version > known.get(sink.id, 0) for sink in sinks)
 
     @property
     def links(self) -> dict[str, int]:
@@ -202,10 +204,12 @@ def plan_fragment(
         if fragment not in (None, source.home_of(partition))
     )
     sources = catalog.sources()
-    held = frozenset(source.id for source in sources if source.held is not None or source.skipping is not None)
+    suspended = frozenset(
+        source.id for source in sources if source.adding_partitions_since is not None or source.skipping is not None
+    )
     skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
-    return FragmentPlan(catalog.version, partitions, by_id, foreign, held, skipped, unplanned)
+    return FragmentPlan(catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned)
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
@@ -300,8 +304,8 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
-    present = _partitions(catalog)
-    return all(present.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
+    current = _partitions(catalog)
+    return all(current.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
 
 
 @memoized_by_identity(4)
@@ -321,7 +325,7 @@ def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bo
     fragments.
     """
     builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
-    order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
+    order, outputs, grafted = list[str](), dict[str, Output](), list[SegmentPart]()
     for query in queries:
         order.append(query.id)
         if query.part is not None:

@@ -121,7 +121,7 @@ class Lane(PickledByCopy):
         return (read[min(read)], 0, 0) if read else None
 
     @cached_property
-    def endings(self) -> tuple[EncodingGroup, ...]:
+    def encoding_groups(self) -> tuple[EncodingGroup, ...]:
         """The published results, grouped by their encoding."""
         groups: dict[object, list[int]] = {}
         for number, output in enumerate(self.outputs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 
 _GROWTH = 2.0
 
@@ -30,8 +30,8 @@ class BatchSize:
     200
     >>> BatchSize(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
     50
-    >>> pace = BatchSize(100, 10, 1000, 1.0, 3.0)
-    >>> pace.behind_records, pace.after(records=100, seconds=1.0).behind_records
+    >>> size = BatchSize(100, 10, 1000, 1.0, 3.0)
+    >>> size.behind_records, size.after(records=100, seconds=1.0).behind_records
     (100, 300)
     """
 
@@ -49,13 +49,13 @@ class BatchSize:
         larger = int(self.batch_records * self.behind_s / self.target_s)
         return min(larger, self.most) if self.measured else self.batch_records
 
-    def within(self, bounds: Bounds) -> BatchSize:
-        """The size adapted to other bounds.
+    def within(self, tunable: TunableSettings) -> BatchSize:
+        """The size adapted to changed settings.
 
-        >>> BatchSize(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
+        >>> BatchSize(500, 10, 1000, 1.0, 3.0).within(TunableSettings(10, 100, 0.5))
         BatchSize(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
         """
-        least, most, target_s = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
+        least, most, target_s = tunable.min_batch_records, tunable.max_batch_records, tunable.target_batch_seconds
         size, behind_s = max(least, min(self.batch_records, most)), target_s * self.behind_s / self.target_s
         return replace(self, batch_records=size, least=least, most=most, target_s=target_s, behind_s=behind_s)
 

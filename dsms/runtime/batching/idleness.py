@@ -19,7 +19,7 @@ from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
 
 #: The sources that one query reads, by id.
-Group = frozenset[str]
+SourceGroup = frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SourceActivity:
         return at_end and may_be_idle(self.source, [self.silent_ms.get(partition, 0.0)])
 
     @property
-    def silent(self) -> bool:
+    def all_idle(self) -> bool:
         """Whether all of its partitions are idle."""
         return len(self.idle) == len(self.positions)
 
@@ -66,21 +66,24 @@ class SourceActivity:
 
 def leading(source: str, positions: Positions) -> dict[int, Position]:
     """The positions of the lane that has read most of a source."""
-    by_lane = [{part: at for (one, part), at in places.items() if one == source} for places in positions.values()]
+    by_lane = [
+        {part: at for (source_id, part), at in places.items() if source_id == source} for places in positions.values()
+    ]
     return max(by_lane, key=lambda partitions: sum(at.offset for at in partitions.values()), default={})
 
 
 def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
-    """Whether a partition has been silent for the time that the source declares; never where it declares none."""
+    """Whether any of some partitions has been silent for the time that the source declares; False if it declares
+    none."""
     return source.idle_ms is not None and any(silent >= source.idle_ms for silent in silent_ms)
 
 
-def sources_of_queries(lanes: Iterable[Lane]) -> Collection[Group]:
+def sources_of_queries(lanes: Iterable[Lane]) -> Collection[SourceGroup]:
     """The sources that each query reads.
 
     The parts of a query that several fragments run are treated as one query. A table filled by a query of these lanes
-    is replaced by the sources of that query. Other tables are left out: their instants come from the clock, and a
-    stream that pauses may lag behind the clock.
+    is replaced by the sources of that query. Other tables are left out: their frontiers follow the clock. If an
+    idle stream followed them, its next records could be late.
     """
     sources: dict[str, Source] = {}
     read: dict[str, set[str]] = defaultdict(set)
@@ -89,46 +92,48 @@ def sources_of_queries(lanes: Iterable[Lane]) -> Collection[Group]:
         sources |= {source.id: source for source in lane.sources.values()}
         for output in lane.outputs:
             if output.sink is None and output.link is None:
-                continue  # not a query: it is read only for its dead letters, say, and no results wait for it
+                continue  # no results: for example, partitions that are read only for their dead letters
             query = query_of(output.id)
             read[query] |= lane.ids_read(output)
             if output.sink is not None and output.sink.fills is not None:
                 filling[output.sink.fills] = query
 
-    def of(query: str, above: frozenset[str]) -> set[str]:
-        group = {one for one in read[query] if not (is_link(one) or sources[one].table)}
-        fillers = {filling[one] for one in read[query] & filling.keys()} - above
-        return group.union(*(of(filler, above | {filler}) for filler in fillers))
+    def group_of(query: str, above: frozenset[str]) -> set[str]:
+        group = {source for source in read[query] if not (is_link(source) or sources[source].table)}
+        fillers = {filling[source] for source in read[query] & filling.keys()} - above
+        return group.union(*(group_of(filler, above | {filler}) for filler in fillers))
 
-    return {frozenset(group) for query in read if (group := of(query, frozenset({query})))}
+    return {frozenset(group) for query in read if (group := group_of(query, frozenset({query})))}
 
 
-def heartbeats_due(seen: Mapping[str, SourceActivity], groups: Iterable[Group]) -> dict[str, dict[int, Heartbeat]]:
+def heartbeats_due(
+    activities: Mapping[str, SourceActivity], groups: Iterable[SourceGroup]
+) -> dict[str, dict[int, Heartbeat]]:
     """The heartbeats to log now, by source; they advance idle partitions. `groups` are the sources of each query.
 
-    If other partitions of the source have records, an idle partition advances to the source's greatest instant minus
-    the slack. If all its partitions are idle, the source is silent, and must not hold back any query. For a query, a
-    silent source advances to the least frontier of those of the query's sources that are not silent; if all are silent,
-    past the greatest instant of all of them. If several queries read the source, the greatest of these instants
-    applies.
+    If only some partitions of a source are idle, they advance to the source's greatest instant minus the slack. A
+    source whose partitions are all idle must not hold back any query. It advances to the least frontier of the query's
+    other sources. If all sources of the query are idle, they advance past their greatest instant. If several queries
+    read the source, the greatest of these instants applies.
     """
     times = {
-        source: each.passed_by_others if each.silent else each.high - each.source.slack for source, each in seen.items()
+        source: each.passed_by_others if each.all_idle else each.high - each.source.slack
+        for source, each in activities.items()
     }
     for group in groups:
-        here = [seen[source] for source in group if source in seen]
-        going = [each.frontier for each in here if not each.silent]
-        time = min(going) if going else max((each.next_instant for each in here), default=BEGINNING)
-        for each in here:
-            if each.silent:
+        in_group = [activities[source] for source in group if source in activities]
+        frontiers = [each.frontier for each in in_group if not each.all_idle]
+        time = min(frontiers) if frontiers else max((each.next_instant for each in in_group), default=BEGINNING)
+        for each in in_group:
+            if each.all_idle:
                 times[each.source.id] = max(times[each.source.id], time)
-    due = {source: _beats(each, times[source]) for source, each in seen.items()}
+    due = {source: _beats(each, times[source]) for source, each in activities.items()}
     return {source: beats for source, beats in due.items() if beats}
 
 
-def _beats(seen: SourceActivity, time: int) -> dict[int, Heartbeat]:
+def _beats(activity: SourceActivity, time: int) -> dict[int, Heartbeat]:
     """The heartbeats that advance a source's idle partitions to an instant."""
-    at = {partition: seen.positions[partition] for partition in seen.idle}
+    at = {partition: activity.positions[partition] for partition in activity.idle}
     return {
         partition: Heartbeat(position.offset, time) for partition, position in at.items() if position.frontier < time
     }

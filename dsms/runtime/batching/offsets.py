@@ -53,8 +53,8 @@ class Slice:
 
 @dataclass(frozen=True)
 class SourceTask:
-    """The slices that a task reads, and the lanes that need them. `lanes_to_wake` are lanes that work on their queues;
-    `behind` is the number of records that each lane still has to read after this batch."""
+    """The slices that a task reads, and the lanes that need them. `lanes_to_wake` are lanes that process their queues
+    even if nothing is read; `behind` is the number of records that each lane still has to read after this batch."""
 
     slices: tuple[Slice, ...]
     lanes: dict[str, Lane]
@@ -69,7 +69,7 @@ def offsets_at(version: int, positions: Positions, beats: Heartbeats) -> Offsets
     one twice changes nothing."""
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _positions(positions):
-        at[lane][_text(place)] = [position.offset, _beats_before(place, position.offset, beats)]
+        at[lane][_document_key(place)] = [position.offset, _beats_before(place, position.offset, beats)]
     return {"plan": version, "at": at}
 
 
@@ -88,20 +88,20 @@ def next_offsets(  # noqa: PLR0913 all that decides how far a batch reads
     Lanes at equal positions of a partition share a range, so they stay together. `reads` are the lanes that read; None:
     all.
     """
-    readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads, link_rows)
+    readers, total = positions.keys() if reads is None else reads, waiting(positions, ends, reads, link_rows)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _positions(positions):
         available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
-        share = available if waits <= limit else max(available * limit // waits, min(available, 1))
-        at[lane][_text(place)] = _entry(place, position.offset + share, beats)
+        share = available if total <= limit else max(available * limit // total, min(available, 1))
+        at[lane][_document_key(place)] = _document_entry(place, position.offset + share, beats)
     return {"plan": version, "at": at}
 
 
 def waiting(
     positions: Positions, ends: Ends, reads: Collection[str] | None = None, link_rows: LinkRows = NO_LINKS
 ) -> int:
-    """The number of records to be read. A range that several lanes share is counted once. A record of a link counts as
-    many times as it has rows, by the mean so far."""
+    """The number of records to be read. A range that several lanes share is counted once. For the records of
+    a link, their rows are counted, estimated from the mean number of rows in a record so far."""
     ranges = {
         (place, position.offset, max(ends.get(place, 0), position.offset))
         for lane, place, position in _positions(positions)
@@ -114,7 +114,7 @@ def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
     """The number of records that each lane still has to read after an offset document."""
     unread_records = dict.fromkeys(positions, 0)
     for lane, place, position in _positions(positions):
-        read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
+        read = upto["at"].get(lane, {}).get(_document_key(place), (position.offset, 0))[0]
         unread_records[lane] += max(ends.get(place, read) - read, 0)
     return unread_records
 
@@ -123,11 +123,11 @@ def _positions(positions: Positions) -> Iterator[tuple[str, SourcePartition, Pos
     return ((lane, place, position) for lane, places in positions.items() for place, position in places.items())
 
 
-def _text(place: SourcePartition) -> str:
+def _document_key(place: SourcePartition) -> str:
     return f"{place[0]}/{place[1]}"
 
 
-def _entry(place: SourcePartition, offset: int, beats: Heartbeats) -> list[int]:
+def _document_entry(place: SourcePartition, offset: int, beats: Heartbeats) -> list[int]:
     return [offset, bisect_right(beats.get(place, ()), offset, key=lambda beat: beat.offset)]
 
 
@@ -147,18 +147,18 @@ def slices(
     the partitions of `reread`, where the last batch was not read to its end or was not used."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
     for lane, place, position in _positions(positions):
-        upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
-        seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
+        upto, beats_upto = end["at"].get(lane, {}).get(_document_key(place), (position.offset, 0))
+        taken = start["at"].get(lane, {}).get(_document_key(place), [position.offset, 0])
         if lane not in end["at"]:
             continue
-        if place in reread and seen[0] > position.offset:
-            seen = [position.offset, _beats_before(place, position.offset, beats)]
-        if seen[0] != position.offset:
+        if place in reread and taken[0] > position.offset:
+            taken = [position.offset, _beats_before(place, position.offset, beats)]
+        if taken[0] != position.offset:
             raise InternalError(
-                f"lane {lane} is at offset {position.offset} of {_text(place)}, but Spark is at {seen[0]}"
+                f"lane {lane} is at offset {position.offset} of {_document_key(place)}, but Spark is at {taken[0]}"
             )
-        if (position.offset, seen[1]) != (upto, beats_upto):
-            key = (lane, place, position, upto, seen[1], beats_upto)
+        if (position.offset, taken[1]) != (upto, beats_upto):
+            key = (lane, place, position, upto, taken[1], beats_upto)
             lanes_at.setdefault(key[1:], []).append(lane)
     return [_slice(lanes[lane_ids[0]], key, tuple(lane_ids), beats) for key, lane_ids in lanes_at.items()]
 
@@ -206,6 +206,6 @@ def distribute(planned: Sequence[Slice], tasks: int) -> list[list[Slice]]:
     loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(planned)))]
     for slice_ in sorted(planned, key=lambda slice_: (slice_.start - slice_.end, slice_.source_id, slice_.partition)):
         least = min(range(len(loads)), key=lambda index: loads[index][0])
-        load, dealt = loads[least]
-        loads[least] = (load + slice_.end - slice_.start + 1, [*dealt, slice_])
-    return [dealt for _, dealt in loads]
+        load, assigned = loads[least]
+        loads[least] = (load + slice_.end - slice_.start + 1, [*assigned, slice_])
+    return [assigned for _, assigned in loads]

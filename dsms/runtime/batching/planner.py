@@ -68,8 +68,8 @@ class BatchPlanner:
     ) -> None:
         self._current_input, self._alarms = current_input, alarms
         self._passed_by_others = passed_by_others
-        self._log: HeartbeatLog | None = None
-        self._sheds: ShedLog | None = None
+        self._heartbeat_log: HeartbeatLog | None = None
+        self._shed_log: ShedLog | None = None
         #: Opening a log fences its former owner, so no log may be opened after `close`.
         self._opening, self._closed = threading.Lock(), False
         #: The ends of the logs when a query was first seen, by query: its settings begin at or above them.
@@ -82,11 +82,11 @@ class BatchPlanner:
         self._last_growth: dict[SourcePartition, tuple[int, float]] = {}
         self._ends_read_at = 0.0
         #: When sources were last checked for instants far ahead of the clock, in milliseconds.
-        self._warned = 0
+        self._instants_checked_ms = 0
         #: The input and the end of the last planned batch.
         self.planned: PlannerInput | None = None
-        self._upto: Offsets = {}
-        self._known: Ends = {}
+        self._planned_end: Offsets = {}
+        self._known_ends: Ends = {}
         #: Whether there was nothing to do when Spark asked last.
         self.idle = False
         #: The settings of queries that were logged last.
@@ -95,7 +95,7 @@ class BatchPlanner:
     def initial(self) -> Offsets:
         """The positions of the lanes in the manifest."""
         given = self._current_input()
-        return offsets_at(given.plan_version, given.positions, self._heartbeats(given).known)
+        return offsets_at(given.plan_version, given.positions, self._opened_heartbeat_log(given).known)
 
     def latest(self, start: Offsets) -> Offsets:
         """The end of the next batch. First logs the heartbeats of idle partitions.
@@ -106,14 +106,15 @@ class BatchPlanner:
         given = self.planned = self._current_input()
         positions = given.positions
         lost, due = self._recreated_sources(given, positions), self._retries_waiting(given)
-        ends = self._known = self._ends(given, positions, lost | given.held_sources)
+        ends = self._known_ends = self._ends(given, positions, lost | given.suspended_sources)
         log = self._log_heartbeats(given, positions)
-        for bounds in (log.bounds(), {} if due else given.waiting_records):
-            ends = {place: min(end, bounds.get(place, end)) for place, end in ends.items()}
-        self._shed(given, positions)
+        # a batch ends before undecided heartbeats, and before records that wait
+        for limits in (log.bounds(), {} if due else given.waiting_records):
+            ends = {place: min(end, limits.get(place, end)) for place, end in ends.items()}
+        self._log_settings(given, positions)
         limit = given.limit(waiting(positions, ends, given.reads, given.link_rows))
         upto = next_offsets(given.plan_version, positions, ends, log.known, limit, given.reads, given.link_rows)
-        self._upto = upto
+        self._planned_end = upto
         works = given.lanes_to_wake or lost or due or given.repeats_last
         end = {**upto, WORKED_REVISION: given.revision if works else start.get(WORKED_REVISION, 0)}
         self.idle = end == {WORKED_REVISION: 0, **start}
@@ -122,19 +123,23 @@ class BatchPlanner:
     @property
     def leaves_unread(self) -> bool:
         """Whether the last batch that was planned leaves records unread."""
-        return self.planned is not None and any(unread(self.planned.positions, self._known, self._upto).values())
+        return self.planned is not None and any(
+            unread(self.planned.positions, self._known_ends, self._planned_end).values()
+        )
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""
         given = self.planned or self._current_input()
-        planned = slices(given.lanes, given.positions, start, end, self._heartbeats(given).known, given.read_again)
+        planned = slices(
+            given.lanes, given.positions, start, end, self._opened_heartbeat_log(given).known, given.read_again
+        )
         planned = with_skipped(planned, given.skipped)
-        if (sheds := self._shed_log(given)) is not None:
-            planned = with_settings(planned, given.lanes, sheds.known)
+        if (log := self._opened_shed_log(given)) is not None:
+            planned = with_settings(planned, given.lanes, log.known)
         tasks = [_task(given, tuple(part)) for part in distribute(planned, given.source_tasks)]
         wakes = given.lanes_to_wake if start.get(WORKED_REVISION, 0) != end.get(WORKED_REVISION, 0) else ()
         first, *others = tasks or [_task(given, ())]
-        behind = unread(given.positions, self._known, end)
+        behind = unread(given.positions, self._known_ends, end)
         return [replace(first, lanes_to_wake=wakes, behind=behind), *others]
 
     @property
@@ -154,7 +159,7 @@ class BatchPlanner:
         """Closes its logs, and opens none afterwards."""
         with self._opening:
             self._closed = True
-            for log in (self._log, self._sheds):
+            for log in (self._heartbeat_log, self._shed_log):
                 if log is not None:
                     log.close()
 
@@ -166,53 +171,53 @@ class BatchPlanner:
                 raise ExternalError("the fragment was stopped")
             yield
 
-    def _heartbeats(self, given: PlannerInput) -> HeartbeatLog:
-        if self._log is None:
+    def _opened_heartbeat_log(self, given: PlannerInput) -> HeartbeatLog:
+        if self._heartbeat_log is None:
             with self._opening_log():
-                self._log = HeartbeatLog(given.kafka, given.cluster, given.fragment, self._alarms)
-        return self._log
+                self._heartbeat_log = HeartbeatLog(given.kafka, given.cluster, given.fragment, self._alarms)
+        return self._heartbeat_log
 
     def _log_heartbeats(self, given: PlannerInput, positions: Positions) -> HeartbeatLog:
         """The heartbeat log, read to its end, after the heartbeats that are due have been added."""
-        log, sources = self._heartbeats(given), _sources(given, positions)
+        log, sources = self._opened_heartbeat_log(given), _sources(given, positions)
         log.follow(source_id for source_id, source in sources.items() if not (source.table or is_link(source_id)))
         activities = self._activities(given, positions)
-        self._warn(activities.values())
-        if not any(seen.idle for seen in activities.values()):
+        self._warn_of_future_instants(activities.values())
+        if not any(activity.idle for activity in activities.values()):
             return log
         groups = sources_of_queries(given.lanes[lane] for lane in positions)
         if beats := heartbeats_due(activities, groups):
             log.promise(beats, partial(self._ends_of, given, sources))
         return log
 
-    def _warn(self, activities: Iterable[SourceActivity]) -> None:
+    def _warn_of_future_instants(self, activities: Iterable[SourceActivity]) -> None:
         """Raises an alarm for partitions with an instant far ahead of the clock, because all records below it are late.
         Checks at most once a second."""
         now = time.time_ns() // 1_000_000
-        if now < self._warned + 1_000:
+        if now < self._instants_checked_ms + 1_000:
             return
-        self._warned = now
-        for seen in activities:
-            for partition, at in seen.positions.items():
-                if not seen.source.table and at.high >= now and far_in_the_future(at.high, now, DEFAULT_AHEAD_MS):
-                    self._alarms.raise_at(seen.source.topic, _ahead_alarm(seen.source, at.high), partition)
+        self._instants_checked_ms = now
+        for activity in activities:
+            for partition, at in activity.positions.items():
+                if not activity.source.table and at.high >= now and far_in_the_future(at.high, now, DEFAULT_AHEAD_MS):
+                    self._alarms.raise_at(activity.source.topic, _ahead_alarm(activity.source, at.high), partition)
 
-    def _shed(self, given: PlannerInput, positions: Positions) -> None:
+    def _log_settings(self, given: PlannerInput, positions: Positions) -> None:
         """Logs the settings that have changed."""
-        if (log := self._shed_log(given)) is None:
+        if (log := self._opened_shed_log(given)) is None:
             return
         for query in adjustable(given.lanes):
-            self._settings_floors.setdefault(query, self._known)
+            self._settings_floors.setdefault(query, self._known_ends)
         if fresh := new_settings(given.lanes, positions, given.settings, log.known, self._settings_floors):
             log.decide(fresh)
         self.logged = last_logged(log.known)
 
-    def _shed_log(self, given: PlannerInput) -> ShedLog | None:
-        """The shed log; None as long as there is no adjustable query."""
-        if self._sheds is None and adjustable(given.lanes):
+    def _opened_shed_log(self, given: PlannerInput) -> ShedLog | None:
+        """The log of rates and window sizes; None as long as no query has such settings."""
+        if self._shed_log is None and adjustable(given.lanes):
             with self._opening_log():
-                self._sheds = ShedLog(given.kafka, given.cluster, given.fragment, self._alarms)
-        return self._sheds
+                self._shed_log = ShedLog(given.kafka, given.cluster, given.fragment, self._alarms)
+        return self._shed_log
 
     def _retries_waiting(self, given: PlannerInput) -> bool:
         """Whether the next batch tries waiting records again: first after a second, then after ever longer pauses."""
@@ -265,7 +270,7 @@ class BatchPlanner:
             }
             divided = source.only is not None and may_be_idle(source, silent.values())
             passed_by_others = self._passed_by_others(source_id) if divided else BEGINNING
-            ends = {part: end for (one, part), end in self._known.items() if one == source_id}
+            ends = {part: end for (one, part), end in self._known_ends.items() if one == source_id}
             activities[source_id] = SourceActivity(source, leader, ends, silent, passed_by_others)
         return activities
 

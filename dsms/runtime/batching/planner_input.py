@@ -36,7 +36,7 @@ class PlannerInput:
     #: The wanted settings of queries: the rates of shedding, and the sizes of windows.
     settings: Mapping[str, float] = field(default_factory=dict)
     #: The sources from which nothing is read for now.
-    held_sources: frozenset[str] = frozenset()
+    suspended_sources: frozenset[str] = frozenset()
     #: The records that statements have skipped, as offsets by source partition.
     skipped: Mapping[SourcePartition, tuple[int, ...]] = field(default_factory=dict)
     #: The source partitions whose next record waits, for its schema for example, with its offset.

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.lanes.revision import Revision
-from dsms.runtime.stages.wire import Envelope, ShedSeen, SlicePosition, SourceFailed, SourceWaits, VertexFailed
+from dsms.runtime.stages.wire import Envelope, ShedInput, SlicePosition, SourceFailed, SourceWaits, VertexFailed
 
 
 def can_read_ahead(planned: PlannerInput, revision: Revision) -> bool:
@@ -33,7 +33,7 @@ def input_after(planned: PlannerInput, sent: Iterable[Envelope]) -> PlannerInput
             case SlicePosition() as at:
                 source = planned.lanes[envelope.lane].sources[at.leaf].id
                 positions[envelope.lane][source, at.partition] = at.position
-            case SourceFailed() | SourceWaits() | VertexFailed() | ShedSeen():
+            case SourceFailed() | SourceWaits() | VertexFailed() | ShedInput():
                 return None
     return replace(planned, positions=positions, repeats_last=False)
 

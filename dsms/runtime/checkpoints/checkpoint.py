@@ -72,21 +72,21 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         return sum(run.bytes for run in self.runs.values())
 
 
-class _Sealed(msgspec.Struct, frozen=True):
+class _WithChecksum(msgspec.Struct, frozen=True):
     sha256: str
     checkpoint: msgspec.Raw
 
 
-def sealed(checkpoint: Checkpoint) -> bytes:
-    """The document of a checkpoint, with its own checksum."""
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The document of a checkpoint: its JSON with a checksum."""
     body = msgspec.json.encode(checkpoint)
-    return msgspec.json.encode(_Sealed(hashlib.sha256(body).hexdigest(), msgspec.Raw(body)))
+    return msgspec.json.encode(_WithChecksum(hashlib.sha256(body).hexdigest(), msgspec.Raw(body)))
 
 
-def unsealed(document: bytes, name: str) -> Checkpoint:
+def decode_checkpoint(document: bytes, name: str) -> Checkpoint:
     """The checkpoint in a document. Raises ExternalError if it is damaged or of another format."""
     try:
-        outer = msgspec.json.decode(document, type=_Sealed)
+        outer = msgspec.json.decode(document, type=_WithChecksum)
         body = bytes(outer.checkpoint)
         if hashlib.sha256(body).hexdigest() != outer.sha256:
             raise ExternalError(f'checkpoint "{name}" is damaged: its checksum differs', retryable=False)
@@ -109,7 +109,7 @@ def checkpoint_id(token: int, epoch: int) -> str:
 
 
 @dataclass(frozen=True)
-class Logs:
+class CurrentLogs:
     """The current logs: the id of the Kafka cluster, the ids of the topics by name, and the ends of their
     partitions."""
 
@@ -127,12 +127,14 @@ class Needs:
     sources: Collection[str]
 
 
-def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: int, needs: Needs) -> str | None:
+def why_unusable(
+    checkpoint: Checkpoint, logs: CurrentLogs, published: Published, targets: int, needs: Needs
+) -> str | None:
     """Why the fragment cannot resume from a checkpoint; None if it can."""
     state = checkpoint.state
     if state is None:
         return "another version of dsms stored it in a format that this version cannot read"
-    if reason := state.misfit(targets):
+    if reason := state.why_unusable(targets):
         return reason
     if checkpoint.kafka != logs.kafka:
         return f'it belongs to Kafka cluster "{checkpoint.kafka}", not "{logs.kafka}"'
@@ -141,13 +143,13 @@ def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: in
     return next(chain(logged, _unpublished(checkpoint, published, needs)), None)
 
 
-def _other_topics(topics: Mapping[str, Topic], logs: Logs) -> Iterator[str]:
+def _other_topics(topics: Mapping[str, Topic], logs: CurrentLogs) -> Iterator[str]:
     for topic in topics.values():
         if (now := logs.topics.get(topic.name, "")) != topic.id:
             yield f'topic "{topic.name}" ' + ("was created again after it" if now else "does not exist")
 
 
-def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterator[str]:
+def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: CurrentLogs) -> Iterator[str]:
     for lane in state.lanes.values():
         for (source, partition), at in lane.places.items():
             if (topic := topics.get(source)) is None:

@@ -12,17 +12,17 @@ from connectors.kafka.client.identities import cluster_id
 from connectors.kafka.client.names import CATALOG
 from connectors.kafka.client.topics import latest, partitions_of, topic_ids
 from connectors.kafka.logs.internal_log import InternalLog, undecoded
-from dsms.runtime.checkpoints.checkpoint import Logs
+from dsms.runtime.checkpoints.checkpoint import CurrentLogs
 
 #: The log of a catalog: the last value of each key.
 CatalogLog = dict[bytes, bytes]
 
 
-def topic_facts(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
+def topic_facts(kafka: KafkaSettings, topics: Iterable[str]) -> CurrentLogs:
     """The id of the Kafka cluster, and the ids and ends of the given topics."""
     admin, listed = kafka.admin(), sorted(set(topics))
     ends = latest(admin, [(topic, partition) for topic in listed for partition in partitions_of(admin, topic)])
-    return Logs(cluster_id(admin), topic_ids(admin, listed), ends)
+    return CurrentLogs(cluster_id(admin), topic_ids(admin, listed), ends)
 
 
 def read_catalog_log(kafka: KafkaSettings, cluster: str) -> bytes:

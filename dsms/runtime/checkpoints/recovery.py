@@ -10,7 +10,7 @@ import structlog
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.state.runs import RunStore
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, misfit
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, why_unusable
 from dsms.runtime.checkpoints.logs import topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import Published
@@ -29,20 +29,22 @@ class Recovery:
     def __init__(self, store: CheckpointStore, runs: RunStore, kafka: KafkaSettings, fragment: str) -> None:
         self._store, self._runs, self._kafka, self._fragment = store, runs, kafka, fragment
 
-    def restore(self, lacking: Manifest | None, published: Published, targets: int, needs: Needs) -> Manifest | None:
-        """The manifest to resume from, after its runs have been put in place. This is `lacking`, a manifest that is
-        valid except for missing runs, if copies of these exist; otherwise that of the best usable checkpoint. None if
-        no checkpoint is usable."""
+    def restore(self, incomplete: Manifest | None, published: Published, targets: int, needs: Needs) -> Manifest | None:
+        """Restores runs, and returns the manifest to resume from; None if no checkpoint is usable.
+
+        `incomplete` is a manifest that is valid except for missing runs. It is used if copies of these runs exist,
+        otherwise the manifest of the best usable checkpoint.
+        """
         found = self._store.find()
         for name, reason in found.damaged.items():
             log.warning("a checkpoint cannot be used", fragment=self._fragment, checkpoint=name, reason=reason)
-        if lacking is not None and self._completed(lacking, found.checkpoints):
-            return lacking
+        if incomplete is not None and self._completed(incomplete, found.checkpoints):
+            return incomplete
         topics = {topic.name for checkpoint in found.checkpoints for topic in checkpoint.topics.values()}
         logs = topic_facts(self._kafka, topics) if found.checkpoints else None
         for checkpoint in best_first(found.checkpoints, needs.queries):
             assert logs is not None
-            unfit = misfit(checkpoint, logs, published, targets, needs) or self._restored(
+            unfit = why_unusable(checkpoint, logs, published, targets, needs) or self._restored(
                 checkpoint.runs, checkpoint.id
             )
             if unfit is None:

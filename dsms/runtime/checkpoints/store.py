@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from connectors.objects.store import ObjectStore
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, sealed, unsealed
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, decode_checkpoint, encode_checkpoint
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -22,7 +22,7 @@ _DOCUMENT = ".json"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCheckpoints:
     """The readable checkpoints, the newest first, and the reasons why others cannot be read, by name."""
 
     checkpoints: tuple[Checkpoint, ...]
@@ -36,26 +36,26 @@ class CheckpointStore:
         self._objects, self._cluster, self._fragment = objects, cluster, fragment
         self._folder = f"{cluster}/{fragment}"
 
-    def find(self) -> Found:
+    def find(self) -> FoundCheckpoints:
         """All checkpoints of the fragment."""
         found, damaged = list[Checkpoint](), dict[str, str]()
         for name in sorted(self._objects.names(f"{self._folder}/checkpoints"), reverse=True):
             short = name.rpartition("/")[2].removesuffix(_DOCUMENT)
             try:
-                found.append(unsealed(b"".join(self._objects.read(name)), short))
+                found.append(decode_checkpoint(b"".join(self._objects.read(name)), short))
             except ExternalError as error:
                 if error.retryable:
                     raise
                 if name not in self._objects.names(f"{self._folder}/checkpoints"):
                     continue  # an executor has removed it meanwhile, after making newer ones
                 damaged[short] = str(error)
-        return Found(tuple(found), damaged)
+        return FoundCheckpoints(tuple(found), damaged)
 
     def copied(self, checkpoints: Iterable[Checkpoint]) -> dict[str, Copy]:
         """The copies of runs that these checkpoints name and that exist with the right size, by run."""
-        there = self._objects.names(f"{self._folder}/runs")
+        existing = self._objects.names(f"{self._folder}/runs")
         named = {run: copy for checkpoint in checkpoints for run, copy in checkpoint.runs.items()}
-        return {run: copy for run, copy in named.items() if there.get(copy.name) == copy.bytes}
+        return {run: copy for run, copy in named.items() if existing.get(copy.name) == copy.bytes}
 
     def run_name(self, run: str) -> str:
         """The name of the copy of a run."""
@@ -77,7 +77,7 @@ class CheckpointStore:
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint. All copies that it names must exist."""
-        self._objects.write(f"{self._folder}/checkpoints/{checkpoint.id}{_DOCUMENT}", [sealed(checkpoint)])
+        self._objects.write(f"{self._folder}/checkpoints/{checkpoint.id}{_DOCUMENT}", [encode_checkpoint(checkpoint)])
 
     def read(self, copy: Copy) -> Iterator[bytes]:
         """Yields the pieces of a copy. Raises ExternalError after the last one if they are not what was written."""

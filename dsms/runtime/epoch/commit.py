@@ -41,7 +41,7 @@ from connectors.kafka.records.pieces import decided_ranges
 from connectors.kafka.records.record_columns import RecordColumns, Records
 from connectors.state.claim import Claim
 from connectors.state.manifests import ManifestStore
-from connectors.state.run_memory import Part, RunLocations
+from connectors.state.run_memory import MemoryQuota, RunLocations
 from connectors.state.runs import RunStore
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.fragment_plan import FragmentPlan
@@ -95,7 +95,7 @@ class Committer:
         self._manifests.claim(self._claim)
         self._writer = transactional_writer(kafka, transactional_id(progress.cluster, fragment))
         self._topics = ResultTopics(partial(topic_ids, progress.admin))
-        self._named: set[str] = set()
+        self._run_names: set[str] = set()
         self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
         self.run_locations = RunLocations({}, {})
@@ -116,8 +116,8 @@ class Committer:
         body = self._manifests.read()[1]
         manifest, restored, lost = read_manifest(body), None, ""
         if reason := self._unusable(manifest, targets):
-            lacking = manifest if manifest is not None and manifest.misfit(targets) is None else None
-            restored = restore(lacking, published) if restore else None
+            incomplete = manifest if manifest is not None and manifest.why_unusable(targets) is None else None
+            restored = restore(incomplete, published) if restore else None
             if restored is not None:
                 self._manifests.commit(self._claim, restored.encode())
             elif body:
@@ -128,11 +128,11 @@ class Committer:
             lost = reason if body else "Redis has no state of it" if began_before else ""
             manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
         assert manifest is not None
-        self._named = manifest.names()
+        self._run_names = manifest.names()
         if manifest.lanes:
             self._held.commit(Committed(manifest, published), ())
-        self._runs.sweep(self._named)
-        self.run_locations = self._runs.spill(self._named, None)
+        self._runs.sweep(self._run_names)
+        self.run_locations = self._runs.spill(self._run_names, None)
         return Recovered(manifest, published, lost, restored is not None)
 
     def _read_progress(self, plan: FragmentPlan) -> Published:
@@ -147,8 +147,9 @@ class Committer:
         """Why the state that a manifest names is unusable; None if it is usable."""
         if manifest is None:
             return "the manifest is damaged, or another version of dsms or another program wrote it in another format"
-        misfit = manifest.misfit(targets)
-        return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of the state")
+        if reason := manifest.why_unusable(targets):
+            return reason
+        return None if self._runs.all_exist(manifest.names()) else "Redis has lost a part of the state"
 
     def close(self) -> None:
         """Closes the transactional producer."""
@@ -165,10 +166,10 @@ class Committer:
         sources: Mapping[str, Source],
         published: Published,
         limit: int | None = None,
-        parts: Iterable[Part] = (),
+        quotas: Iterable[MemoryQuota] = (),
     ) -> Published:
         """Commits an epoch, and returns what is published after it. `sources` are the sources that it read, by name.
-        `limit` is the most bytes that runs may take in Redis; `parts` are runs with limits of their own."""
+        `limit` is the most bytes that runs may take in Redis; `quotas` are runs with limits of their own."""
         times, self.in_doubt = [time.monotonic()], False
         self._faults.hit("computed")
         self._publish(epoch, sources, published)
@@ -180,17 +181,17 @@ class Committer:
         named = epoch.manifest.names()
         moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
         after = replace(published, frontiers={**published.frontiers, **moved}, dead=dict(epoch.dead_upto))
-        if gone := self._held.commit(Committed(epoch.manifest, after), self._named - named):
+        if gone := self._held.commit(Committed(epoch.manifest, after), self._run_names - named):
             self._runs.delete(gone)
-        self._named = named
-        self.run_locations = self._runs.spill(named, limit, parts)
+        self._run_names = named
+        self.run_locations = self._runs.spill(named, limit, quotas)
         times.append(time.monotonic())
         self.steps = tuple(map(StepTime, ("publish", "manifest", "clean"), times, times[1:]))
         return after
 
     @contextmanager
-    def held(self) -> Iterator[Committed | None]:
-        """The last committed epoch; None if there is none yet. Its runs are not deleted while it is held."""
+    def retaining_runs(self) -> Iterator[Committed | None]:
+        """The last committed epoch; None if there is none yet. Its runs are not deleted before the context ends."""
         try:
             yield self._held.hold()
         finally:
@@ -201,11 +202,11 @@ class Committer:
     def _publish(self, epoch: Epoch, sources: Mapping[str, Source], published: Published) -> None:
         entries = progress_entries(epoch, published)
         progress = self._progress.records(list(entries), list(entries.values()))
-        if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
+        if not (any(changed.changes.height for changed in epoch.unpublished) or epoch.dead or progress.values):
             return
         self._writer.begin(_topics(epoch))
         self._faults.hit("begun")
-        results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.written))
+        results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.unpublished))
         others = chain(dead_records(epoch.dead, sources), result_heartbeats(epoch, published), [progress])
         for at, records in enumerate(chain(results, others)):
             self._writer.write(records)
@@ -231,14 +232,16 @@ class Committer:
 
 def _sinks(epoch: Epoch, published: Published) -> dict[str, Query]:
     """The queries whose results or progress an epoch publishes, by output id."""
-    changed = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
+    with_changes = (
+        output for changed in epoch.unpublished if changed.changes.height for output in changed.outputs.values()
+    )
     moved = (result.output for query, result in epoch.results.items() if result.frontier > published.upto(query))
-    outputs = (output for output in chain(changed, moved) if output.link is None)
+    outputs = (output for output in chain(with_changes, moved) if output.link is None)
     return {output.id: output.sink for output in outputs if output.sink is not None}
 
 
 def _topics(epoch: Epoch) -> list[str]:
     """The topics that may get results in an epoch: those of all queries that are written together with one that has
     changes."""
-    outputs = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
+    outputs = (output for changed in epoch.unpublished if changed.changes.height for output in changed.outputs.values())
     return [output.sink.topic for output in outputs if output.sink is not None]

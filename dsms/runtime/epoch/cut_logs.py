@@ -22,7 +22,7 @@ from operators.core.errors import ExternalError
 @dataclass(frozen=True)
 class CutLog:
     """A log that has lost the records before the offset `first` of a partition. `kept` is, by source partition, the
-    least source offset about which the remaining records decide."""
+    least offset of the source that a remaining record is about."""
 
     topic: str
     partition: int
@@ -37,13 +37,13 @@ class CutLog:
 
 @dataclass(frozen=True)
 class CutLogs:
-    """The internal logs that have lost records; None for a complete log. `written` are the result topics that have
-    records, needed only if the progress log is cut."""
+    """The internal logs that have lost records; None for a complete log. `written_topics` are the result topics that
+    have records, needed only if the progress log is cut."""
 
     progress: CutLog | None = None
     heartbeats: CutLog | None = None
     shed: CutLog | None = None
-    written: frozenset[str] = frozenset()
+    written_topics: frozenset[str] = frozenset()
 
 
 def stopped(revision: Revision, published: Published, cut: CutLogs) -> dict[str, str]:
@@ -52,31 +52,33 @@ def stopped(revision: Revision, published: Published, cut: CutLogs) -> dict[str,
     if cut == CutLogs():
         return {}
     listed = queries_in_lanes(revision, revision.manifest)
-    reasons = ((output.id, list(_reasons((output, lane, at), published, cut))) for output, lane, at in listed)
+    reasons = (
+        (output.id, list(_reasons((output, lane, progress), published, cut))) for output, lane, progress in listed
+    )
     return {query: found[0] for query, found in reasons if found}
 
 
 def _reasons(query: tuple[Output, Lane, LaneManifest], published: Published, cut: CutLogs) -> Iterator[str]:
-    output, lane, at = query
+    output, lane, progress = query
     sink, known = output.sink, output.id in published.frontiers
-    if cut.progress and sink is not None and not known and sink.topic in cut.written:
+    if cut.progress and sink is not None and not known and sink.topic in cut.written_topics:
         yield f"it is unknown up to which instant it has published: {cut.progress.error}"
-    if not known or query_frontier(output, lane, at) >= published.upto(output.id):
+    if not known or query_frontier(output, lane, progress) >= published.upto(output.id):
         return
-    if cut.heartbeats and _may_lack(output, lane, at, cut.heartbeats):
+    if cut.heartbeats and _may_lack(output, lane, progress, cut.heartbeats):
         yield f"published results would be recomputed without the heartbeats they depend on: {cut.heartbeats.error}"
     if cut.shed and _is_adjusted(sink):
         yield f"published results would be recomputed without the rates they depend on: {cut.shed.error}"
 
 
-def _may_lack(output: Output, lane: Lane, at: LaneManifest, log: CutLog) -> bool:
+def _may_lack(output: Output, lane: Lane, progress: LaneManifest, log: CutLog) -> bool:
     """Whether the log may have lost heartbeats from the lane's position on, in any partition that the query reads. The
     heartbeats of a partition are logged in ascending order, so none after the first remaining one is lost."""
     read = (lane.sources[leaf] for leaf in lane.leaves(output))
     idle = {source.id for source in read if source.idle_ms is not None}
     return any(
         source in idle and log.kept.get((source, partition), place.offset + 1) > place.offset
-        for (source, partition), place in at.places.items()
+        for (source, partition), place in progress.places.items()
     )
 
 

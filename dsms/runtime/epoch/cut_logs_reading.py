@@ -34,7 +34,7 @@ def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms
         results = {planned.sink.topic for planned in plan.queries.values() if planned.sink is not None}
         places = [(topic, partition) for topic in sorted(results) for partition in partitions_of(admin, topic)]
         written = frozenset(topic for (topic, _), end in latest(admin, places).items() if end > 0)
-    return CutLogs(**cut, written=written)
+    return CutLogs(**cut, written_topics=written)
 
 
 def _first_beats(log: InternalLog) -> dict[SourcePartition, int]:

@@ -1,15 +1,15 @@
-"""The dead letters of an epoch: which are new, and the marks up to which they are written after it."""
+"""The dead letters of an epoch: which are new, and up to where they are written after it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from dsms.planner.physical.lane import Lane, Output
-from dsms.runtime.epoch.progress_log import DeadMark, DeadMarks
+from dsms.runtime.epoch.progress_log import WrittenByOwner, WrittenDeadLetters
 from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.source_stage import later_fault_owner
@@ -38,25 +38,25 @@ class DeadRecord:
 
 
 def dead_letters(
-    slices: Iterable[DeadLetters], published: DeadMarks, foreign: Collection[tuple[str, int]] = ()
-) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
-    """The new dead letters of all slices, each once, and the marks after them. Lanes that read a range at different
-    times refuse the same records. The dead letters of `foreign` owners and partitions are left out, because another
-    fragment writes them."""
+    slices: Iterable[DeadLetters], published: WrittenByOwner, foreign: Collection[tuple[str, int]] = ()
+) -> tuple[list[DeadRecord], dict[tuple[str, int], WrittenDeadLetters]]:
+    """The new dead letters of all slices, each once, and what is written after them. Lanes that read a range at
+    different times refuse the same records. The dead letters of `foreign` owners and partitions are left out, because
+    another fragment writes them."""
     upto = dict(published)
     dead: list[DeadRecord] = []
-    for slice_ in sorted(slices, key=lambda letters: (letters.partition, letters.start, letters.owner)):
+    for slice_ in sorted(slices, key=lambda sent: (sent.partition, sent.start, sent.owner)):
         place = slice_.owner, slice_.partition
         if place in foreign:
             continue
-        known = upto.get(place, DeadMark())
+        known = upto.get(place, WrittenDeadLetters())
         fresh = [
-            DeadRecord(slice_.source, slice_.partition, letter.offset, letter.reason, letter.value, letter.query)
-            for letter in slice_.letters
-            if letter.offset >= known.offset
+            DeadRecord(slice_.source, slice_.partition, record.offset, record.reason, record.value, record.query)
+            for record in slice_.refused
+            if record.offset >= known.offset
         ]
         dead += fresh
-        upto[place] = DeadMark(max(known.offset, slice_.end), known.count + len(fresh))
+        upto[place] = WrittenDeadLetters(max(known.offset, slice_.end), known.count + len(fresh))
     return dead, upto
 
 
@@ -79,9 +79,11 @@ def fault_records(
     return records
 
 
-def count_faults(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
-    """The marks after a query's faults. Only the counts change: whether a fault is new depends on its instant, not on
-    an offset."""
+def written_after_faults(
+    faults: Sequence[tuple[str, DeadRecord]], upto: WrittenByOwner
+) -> dict[tuple[str, int], WrittenDeadLetters]:
+    """What is written after a query's faults. Only the counts change: whether a fault is new depends on its instant,
+    not on an offset."""
     counts = Counter((owner, fault.partition) for owner, fault in faults)
-    marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
-    return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}
+    before = {key: upto.get(key, WrittenDeadLetters()) for key in counts}
+    return {key: replace(written, count=written.count + counts[key]) for key, written in before.items()}

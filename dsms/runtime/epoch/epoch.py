@@ -17,8 +17,8 @@ from dsms.model.objects import Query
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.links import is_link, query_of
-from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
-from dsms.runtime.epoch.progress_log import DeadMarks, Published
+from dsms.runtime.epoch.dead_letters import DeadRecord, dead_letters, fault_records, written_after_faults
+from dsms.runtime.epoch.progress_log import Published, WrittenByOwner
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
 from dsms.runtime.lanes.queues import SegmentCounts, queues_after
@@ -35,7 +35,7 @@ from dsms.runtime.stages.wire import (
     ResultChanges,
     ResultFailed,
     RowsInFault,
-    ShedSeen,
+    ShedInput,
     SlicePosition,
     SourceFailed,
     SourceWaits,
@@ -47,7 +47,7 @@ from dsms.runtime.stages.wire import (
 )
 from operators.core.delta import BEGINNING, FOREVER, FROM, Delta, partition_of
 from operators.core.operator import MEMBER
-from operators.streams.shed import Seen
+from operators.streams.shed import ShedStatistics
 
 #: Above the instant of every change, so that nothing is published for a family member that has left the lane.
 _NEVER = 2**63 - 1
@@ -86,7 +86,7 @@ def _why_late(query: Query, published: Published) -> str | None:
 
 
 @dataclass(frozen=True)
-class Result:
+class QueryResult:
     """A query's result and its frontier after an epoch."""
 
     output: Output
@@ -95,24 +95,24 @@ class Result:
 
 @dataclass(frozen=True)
 class UnpublishedChanges:
-    """Unpublished changes of results that are encoded together, in no order. `outputs` are the results: of a family
-    (queries that run as one plan) by member number, a single result under None."""
+    """Unpublished changes of results that are encoded together, in no order. `outputs` are the results,
+    by the number of their member of a family (queries that run as one plan); a single result is under None."""
 
     changes: pl.DataFrame
     outputs: Mapping[int | None, Output]
 
 
 @dataclass(frozen=True)
-class Measured:
+class EpochMeasurements:
     """The measurements of an epoch: the records read, the work of the vertices, the input and work of the stages by
     lane (`served`), the unread records by lane (`behind`), and the input of each query's Shed operator by source
-    partition (`seen`)."""
+    partition (`shed_input`)."""
 
     records: int = 0
     work: tuple[VertexWork, ...] = ()
     served: Mapping[str, list[StageServed]] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
-    seen: tuple[tuple[str, int, Seen], ...] = ()
+    shed_input: tuple[tuple[str, int, ShedStatistics], ...] = ()
     #: The source partitions whose next record waits, and the offset up to which each partition was read.
     waits: tuple[SourceWaits, ...] = ()
     read: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class Epoch:
     dead letters to be published, and why queries failed, by query."""
 
     manifest: Manifest
-    results: Mapping[str, Result]
-    written: tuple[UnpublishedChanges, ...]
+    results: Mapping[str, QueryResult]
+    unpublished: tuple[UnpublishedChanges, ...]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
-    dead_upto: DeadMarks
+    dead_upto: WrittenByOwner
     failures: Mapping[str, str] = field(default_factory=dict)
-    measured: Measured = Measured()
+    measured: EpochMeasurements = EpochMeasurements()
     #: The times of its steps before the commit.
     steps: tuple[StepTime, ...] = ()
 
@@ -183,35 +183,41 @@ def assemble(
     messages, published, lost = Messages.of(envelopes), with_replaced_queries(published, revision.plan), lost or {}
     failures = _failures(revision, messages) | dict(_without_source(revision, lost))
     failures |= late_replacements(published, revision.plan)
-    letters = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
-    dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
-    number, results = revision.manifest.epoch + 1, dict[str, Result]()
-    written: list[UnpublishedChanges] = []
+    refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
+    dead, upto = dead_letters(refused, published.dead, revision.plan.foreign)
+    number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()
+    unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
         lane, lane_messages = revision.lanes[lane_id], messages.of_lane(lane_id)
         after = _lane_after(lane, lane_messages, before, (number, revision.takes.get(lane_id, {})))
-        lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
+        lanes |= _named_parts(lane_id, without_failed(before, after, failures, _members(lane)), failures)
         if not lane_messages.of(StateStored):
             continue
-        written += _written(lane, lane_messages, published, failures)
+        unpublished += _written(lane, lane_messages, published, failures)
         rows_in_fault = [(message.vertex, message.frame.rows) for message in lane_messages.of(RowsInFault)]
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
                 faults = fault_records(result.output, lane, rows_in_fault, _reported_upto(result.output, published))
-                upto |= count_faults(faults, upto)
+                upto |= written_after_faults(faults, upto)
                 dead += [fault for _, fault in faults]
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
     return Epoch(
-        manifest, results, tuple(written), tuple(dead), upto, failures=failures, measured=_measured(revision, messages)
+        manifest,
+        results,
+        tuple(unpublished),
+        tuple(dead),
+        upto,
+        failures=failures,
+        measured=_measured(revision, messages),
     )
 
 
-def _measured(revision: Revision, messages: Messages) -> Measured:
+def _measured(revision: Revision, messages: Messages) -> EpochMeasurements:
     lanes = {lane_id: messages.of_lane(lane_id) for lane_id in revision.lanes}
     unread = {lane_id: lane.of(Unread) for lane_id, lane in lanes.items()}
-    return Measured(
+    return EpochMeasurements(
         records=sum(position.records for lane in lanes.values() for position in lane.of(SlicePosition)),
         work=tuple(work for lane_id, lane in lanes.items() for work in _works(revision.lanes[lane_id], lane)),
         served={lane_id: served for lane_id, lane in lanes.items() if (served := lane.of(StageServed))},
@@ -219,7 +225,9 @@ def _measured(revision: Revision, messages: Messages) -> Measured:
         waits=tuple(messages.of_lane(NO_LANE).of(SourceWaits)),
         read=_read_upto(revision, lanes),
         link_rows=dict(_link_rows(revision, lanes)),
-        seen=tuple((shed.query, shed.partition, shed.seen) for lane in lanes.values() for shed in lane.of(ShedSeen)),
+        shed_input=tuple(
+            (shed.query, shed.partition, shed.statistics) for lane in lanes.values() for shed in lane.of(ShedInput)
+        ),
     )
 
 
@@ -267,7 +275,8 @@ def _without_source(revision: Revision, lost: Mapping[str, str]) -> Iterator[tup
                 yield from ((output.id, lost[source.id]) for output in lane.by_leaf[leaf])
 
 
-def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:
+def _named_parts(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:
+    """The parts of a lane by id: the part without failed queries keeps the id of the lane."""
     return {lane_id if part.queries[0] not in failures else f"{part.queries[0]} failed": part for part in parts}
 
 
@@ -302,22 +311,22 @@ def _members(lane: Lane) -> set[str]:
     return {output.id for output in lane.outputs if output.member is not None}
 
 
-def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
+def _results(lane: Lane, after: LaneManifest) -> Iterator[QueryResult]:
     frontiers = {stage: after.frontiers(lane.sources, stage) for stage in lane.flow.by_stage}
-    for ending in lane.endings:
-        vertex = lane.flow.vertices[ending.vertex]
+    for group in lane.encoding_groups:
+        vertex = lane.flow.vertices[group.vertex]
         reached = frontier(vertex.leaves, frontiers[vertex.stage])
-        yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
+        yield from (QueryResult(lane.outputs[number], reached) for number in group.numbers)
 
 
 def _written(
     lane: Lane, lane_messages: LaneMessages, published: Published, failed: Collection[str]
 ) -> Iterator[UnpublishedChanges]:
-    by_ending: dict[int, list[ResultChanges]] = defaultdict(list)
+    by_group: dict[int, list[ResultChanges]] = defaultdict(list)
     for message in lane_messages.of(ResultChanges):
-        by_ending[message.ending].append(message)
-    for number, parts in sorted(by_ending.items()):
-        listed = (lane.outputs[output] for output in lane.endings[number].numbers)
+        by_group[message.group].append(message)
+    for number, parts in sorted(by_group.items()):
+        listed = (lane.outputs[output] for output in lane.encoding_groups[number].numbers)
         outputs = {output.member: output for output in listed if output.id not in failed}
         if outputs:
             # one chunk: gathering records from it piece by piece is faster than from many chunks
@@ -333,24 +342,24 @@ def _unpublished(
         return UnpublishedChanges(from_instant(changes, published.upto(outputs[None].id)), outputs)
     if None in outputs:
         fresh = Delta(changes).between(published.upto(outputs[None].id), FOREVER).frame
-        return UnpublishedChanges(_above_floors(fresh, outputs[None], published), outputs)
+        return UnpublishedChanges(_above_partition_frontiers(fresh, outputs[None], published), outputs)
     upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)
     return UnpublishedChanges(changes.filter(unpublished), outputs)
 
 
-def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
+def _above_partition_frontiers(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
     """The changes at or above the frontier of their own result partition, if former owners have published the
     partitions up to different frontiers."""
-    floors = published.floors.get(output.id)
-    if floors is None or output.sink is None or not changes.height:
+    partition_frontiers = published.partition_frontiers.get(output.id)
+    if partition_frontiers is None or output.sink is None or not changes.height:
         return changes
     partitions = output.sink.partitions
     keyed = KEY in changes.columns
     places = (
         key_partitions(changes[KEY], partitions) if keyed else changes.select(partition_of() % partitions).to_series()
     )
-    bounds = np.array([floors.get(partition, BEGINNING) for partition in range(partitions)], np.int64)
+    bounds = np.array([partition_frontiers.get(partition, BEGINNING) for partition in range(partitions)], np.int64)
     return changes.filter(pl.Series(changes[FROM].to_numpy() >= bounds[np.asarray(places)]))
 
 

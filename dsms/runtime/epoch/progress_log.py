@@ -18,7 +18,7 @@ _LOWEST = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class DeadMark:
+class WrittenDeadLetters:
     """The dead letters that an owner has written for a partition: those of all records below `offset`, `count` in
     number."""
 
@@ -26,7 +26,7 @@ class DeadMark:
     count: int = 0
 
 
-DeadMarks = Mapping[tuple[str, int], DeadMark]
+WrittenByOwner = Mapping[tuple[str, int], WrittenDeadLetters]
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,28 @@ class Published:
     partition below an offset."""
 
     frontiers: Mapping[str, int]
-    dead: DeadMarks
+    dead: WrittenByOwner
     #: The frontier of each partition, by query, for results whose partitions have different frontiers. Several
     #: fragments wrote such a result before other fragments took it over.
-    floors: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    partition_frontiers: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def furthest(self, query: str) -> int:
         """The greatest instant below which any part of a query has published, into a partition of its result or of a
         link."""
         parts = [at for id, at in self.frontiers.items() if query_of(id) == query]
-        floors = [at for id, each in self.floors.items() if query_of(id) == query for at in each.values()]
-        return max([*parts, *floors], default=_LOWEST)
+        partition_frontiers = [
+            at for id, each in self.partition_frontiers.items() if query_of(id) == query for at in each.values()
+        ]
+        return max([*parts, *partition_frontiers], default=_LOWEST)
 
     def upto(self, query: str) -> int:
         """The frontier below which a query's results are published."""
         return self.frontiers.get(query, _LOWEST)
 
 
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The progress record of a result partition: every result of `query` below `frontier` is in the partition. `apart`
-    says that the partitions of its writer have different frontiers, so the record is valid for its own partition only.
+class ResultProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The progress record of a result partition: every result of `query` below `frontier` is in the partition. If
+    `apart`, the partitions of its writer have different frontiers, and the record is valid for its own partition only.
     """
 
     query: str
@@ -72,27 +74,27 @@ class ProgressEntry:
     """A decoded record of the topic. `content` is None if the record deletes its key."""
 
     key: _Key
-    content: Progress | DeadMark | None
+    content: ResultProgress | WrittenDeadLetters | None
 
 
 def read_entry(entry: Entry) -> ProgressEntry:
     """Decodes a record. Raises Malformed if it is invalid.
 
     >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).content
-    DeadMark(offset=5, count=2)
+    WrittenDeadLetters(offset=5, count=2)
     """
     parts = text_of(entry.key).split("/")
     if len(parts) == 2 and all(parts):
         natural_of(parts[1])
-        return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, Progress))
+        return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, ResultProgress))
     if len(parts) != 3 or parts[0] != "dead" or not parts[1]:
         raise Malformed("the key is neither TOPIC/PARTITION nor dead/OWNER/PARTITION")
-    mark = None if entry.value is None else DeadMark(*decoded(entry.value, tuple[Natural, Natural]))
-    return ProgressEntry((parts[1], natural_of(parts[2])), mark)
+    written = None if entry.value is None else WrittenDeadLetters(*decoded(entry.value, tuple[Natural, Natural]))
+    return ProgressEntry((parts[1], natural_of(parts[2])), written)
 
 
 #: The last entry of each key of the topic.
-Entries = Mapping[_Key, Progress | DeadMark | None]
+Entries = Mapping[_Key, ResultProgress | WrittenDeadLetters | None]
 
 
 def published_in_log(entries: Iterable[ProgressEntry]) -> Published:
@@ -108,18 +110,18 @@ FoundInstants = Mapping[bytes, int]
 def published_in_partitions(
     last: Entries, results: Mapping[str, ResultPartitions], instants: FoundInstants | None = None
 ) -> Published:
-    """What is published, as queries need it that publish into the result partitions `results`, given by query id."""
+    """What is published, for queries that publish into the result partitions `results`, given by query id."""
     published = _published_in(last)
-    frontiers, floors = dict(published.frontiers), {}
+    frontiers, partition_frontiers = dict(published.frontiers), {}
     for query, places in results.items():
         keys = {part: result_key(places.topic, part) for part in places.partitions}
         upto = {part: at for part, key in keys.items() if (at := _upto(query, key, last, instants or {})) is not None}
         if _equally_far(query, keys.values(), last):
             frontiers[query] = max(upto.values())
         elif upto:
-            floors[query] = {part: upto.get(part, _LOWEST) for part in keys}
-            frontiers[query] = min(floors[query].values())
-    return with_whole_queries(replace(published, frontiers=frontiers, floors=floors), results)
+            partition_frontiers[query] = {part: upto.get(part, _LOWEST) for part in keys}
+            frontiers[query] = min(partition_frontiers[query].values())
+    return with_whole_queries(replace(published, frontiers=frontiers, partition_frontiers=partition_frontiers), results)
 
 
 def _upto(query: str, key: bytes, last: Entries, instants: FoundInstants) -> int | None:
@@ -137,17 +139,17 @@ def _equally_far(query: str, keys: Iterable[bytes], last: Entries) -> bool:
     return bool(found) and all(content.query == query and not content.apart for content in found)
 
 
-def _progress_of(query: str, key: bytes, last: Entries) -> Progress | None:
+def _progress_of(query: str, key: bytes, last: Entries) -> ResultProgress | None:
     content = last.get(key)
-    return content if isinstance(content, Progress) and query_of(content.query) == query_of(query) else None
+    return content if isinstance(content, ResultProgress) and query_of(content.query) == query_of(query) else None
 
 
 def _published_in(last: Entries) -> Published:
     frontiers: dict[str, int] = {}
     for content in last.values():
-        if isinstance(content, Progress):
+        if isinstance(content, ResultProgress):
             frontiers[content.query] = max(content.frontier, frontiers.get(content.query, content.frontier))
-    dead = {key: mark for key, mark in last.items() if isinstance(mark, DeadMark) and isinstance(key, tuple)}
+    dead = {key: each for key, each in last.items() if isinstance(each, WrittenDeadLetters) and isinstance(key, tuple)}
     return Published(frontiers, dead)
 
 
@@ -213,12 +215,12 @@ def _records_to_repair(
             yield key, msgspec.json.encode((dead.offset, dead.count))
 
 
-def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> Progress:
+def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> ResultProgress:
     """The progress record of a result partition after an epoch that publishes a query's results below a frontier. A
     partition that was published further before keeps its greater frontier."""
-    floors = published.floors.get(query, {})
-    apart = any(floor > frontier for floor in floors.values())
-    return Progress(query, max(frontier, floors.get(partition, frontier)), epoch, apart)
+    partition_frontiers = published.partition_frontiers.get(query, {})
+    apart = any(floor > frontier for floor in partition_frontiers.values())
+    return ResultProgress(query, max(frontier, partition_frontiers.get(partition, frontier)), epoch, apart)
 
 
 def read_published(
@@ -234,5 +236,5 @@ def result_key(topic: str, partition: int) -> bytes:
 
 
 def dead_key(owner: str, partition: int) -> bytes:
-    """The key of the record that marks an owner's dead letters."""
+    """The key of the record about an owner's written dead letters."""
     return f"dead/{owner}/{partition}".encode()

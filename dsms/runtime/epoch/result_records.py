@@ -16,7 +16,7 @@ from connectors.kafka.client.names import (
     SOURCE_ID_HEADER,
     TS_HEADER,
 )
-from connectors.kafka.logs.internal_log import mark
+from connectors.kafka.logs.internal_log import writer_headers
 from connectors.kafka.records.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
 from dsms.planner.physical.lane import Output
@@ -30,7 +30,7 @@ from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, INSERT, OP
 
 _PARTITION = "__partition"
-#: The writer's name in the mark of results. It names no executor, since the log must not depend on which one wrote it.
+#: The writer that records of results name. It names no executor, since the log must not depend on which one wrote it.
 _RESULTS = "results"
 #: The index of a row in the changes.
 _AT = "__at"
@@ -40,7 +40,7 @@ PIECE_ROWS = 20_000
 
 def result_records(written: UnpublishedChanges) -> Iterator[RecordColumns]:
     """The changes of each result, in the order of its log. The header `dsms-ts` is the instant, `dsms-op` the operation
-    unless it is `+`, and `dsms-by` the mark of the cluster.
+    unless it is `+`, and `dsms-by` the cluster and the writer.
 
     Rows without a key go to the result partition of their source partition, which keeps their order. They are written
     partition by partition, which is faster; their order across partitions does not matter. Only the indices of rows are
@@ -87,7 +87,7 @@ def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
 ) -> Iterator[RecordColumns]:
     """The records of each result. The rows of a result are consecutive."""
-    headers = _headers(piece, next(filter(None, map(_mark, outputs.values())), None))
+    headers = _headers(piece, next(filter(None, map(_writer_name, outputs.values())), None))
     records = RecordColumns("", piece[VALUE], piece.get_column(KEY, default=None), headers, partition)
     start = 0
     for count, member in _members(piece):
@@ -102,27 +102,27 @@ def _members(piece: pl.DataFrame) -> Sequence[tuple[int, int | None]]:
     return piece[MEMBER].rle().struct.unnest().rows() if MEMBER in piece.columns else [(piece.height, None)]
 
 
-def _mark(output: Output) -> bytes | None:
-    """The mark by which the records of a result name the cluster that wrote them; None if they have no mark."""
+def _writer_name(output: Output) -> bytes | None:
+    """The cluster and writer that the records of a result name; None if they name none."""
     marked_by = None if output.sink is None else output.sink.marked_by
-    return None if marked_by is None else dict(mark(marked_by, _RESULTS))[BY_HEADER]
+    return None if marked_by is None else dict(writer_headers(marked_by, _RESULTS))[BY_HEADER]
 
 
-def _headers(changes: pl.DataFrame, marked: bytes | None) -> dict[str, pl.Series]:
-    """The headers of the changes: the operation unless it is `+`, the instant, and the mark."""
+def _headers(changes: pl.DataFrame, writer: bytes | None) -> dict[str, pl.Series]:
+    """The headers of the changes: the operation unless it is `+`, the instant, and the cluster and writer."""
     columns = changes.select(
         pl.when(pl.col(OP) != INSERT).then(pl.col(OP)).cast(pl.Binary).alias(OP_HEADER),
         pl.col(FROM).cast(pl.String).cast(pl.Binary).alias(TS_HEADER),
     )
     headers = {name: columns[name] for name in (OP_HEADER, TS_HEADER) if columns[name].null_count() < len(columns)}
-    by = {} if marked is None else {BY_HEADER: pl.repeat(marked, len(columns), dtype=pl.Binary, eager=True)}
+    by = {} if writer is None else {BY_HEADER: pl.repeat(writer, len(columns), dtype=pl.Binary, eager=True)}
     return headers | by
 
 
 def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:
     """The dead letters as records, source by source: the original value, with its origin in headers. `sources` are
     given by name."""
-    for source in dict.fromkeys(letter.source for letter in dead):
+    for source in dict.fromkeys(record.source for record in dead):
         letters = [letter for letter in dead if letter.source == source]
         keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
@@ -147,14 +147,14 @@ def _provenance(letter: DeadRecord, source: Source) -> Headers:
 
 
 def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
-    """The progress records of the transaction, by key: the frontier of each result partition, and the mark of each
+    """The progress records of the transaction, by key: the frontier of each result partition, and the progress of each
     owner of dead letters."""
     entries: dict[bytes, bytes] = {}
     for query, result in epoch.results.items():
         if result.output.places and result.frontier > published.upto(query):
             for topic, partition in result.output.places:
-                says = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
-                entries[result_key(topic, partition)] = msgspec.json.encode(says)
+                progress = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
+                entries[result_key(topic, partition)] = msgspec.json.encode(progress)
     for (owner, partition), upto in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != upto:
             entries[dead_key(owner, partition)] = msgspec.json.encode((upto.offset, upto.count))
@@ -169,7 +169,7 @@ def result_heartbeats(epoch: Epoch, published: Published) -> Iterator[Records]:
         awaited = output.link is not None or (output.sink is not None and output.sink.fills is not None)
         if awaited and result.frontier > max(published.upto(query), BEGINNING):
             topics, parts = zip(*output.places, strict=True)
-            marked = _mark(output)
-            by: Headers = [] if marked is None else [(BY_HEADER, marked)]
+            writer = _writer_name(output)
+            by: Headers = [] if writer is None else [(BY_HEADER, writer)]
             beat: Headers = [(HEARTBEAT_HEADER, str(result.frontier).encode()), *by]
             yield Records(topics[0], [None] * len(parts), [None] * len(parts), [beat] * len(parts), parts)

@@ -44,11 +44,11 @@ publish into it; drop the query and create it again
         if wrong:
             raise TopicRecreated(wrong)
 
-    def _is_recreated(self, query: Query, present: str | None) -> bool:
-        if present is None:
+    def _is_recreated(self, query: Query, current: str | None) -> bool:
+        if current is None:
             return False
-        known = query.topic_id or self._first.setdefault(query.id, present)
-        return known != present
+        known = query.topic_id or self._first.setdefault(query.id, current)
+        return known != current
 
 
 def _reason(query: Query) -> str:

@@ -26,11 +26,11 @@ class Trial(msgspec.Struct, frozen=True):
     smaller: int = 0
 
 
-class Search(msgspec.Struct, frozen=True):
+class CulpritSearch(msgspec.Struct, frozen=True):
     """A search, or the pause between two searches, in which all queries run. `failed` has the culprits found so far
     with the reasons, by query, until they are `released`.
 
-    >>> search = Search().died(("a", "b", "c"), 0.0, "no memory")
+    >>> search = CulpritSearch().died(("a", "b", "c"), 0.0, "no memory")
 
     The newest queries are tried first, since older ones have run without deaths. A single query is tried in smaller
     batches, so that it does not fail if these are enough for it.
@@ -75,7 +75,7 @@ class Search(msgspec.Struct, frozen=True):
         single = len(self.parts[0]) == 1
         return Trial(self.parts[0], min(self.smaller + single * (1 + self.alone), _STEPS))
 
-    def died(self, running: Collection[str], now: float, reason: str) -> Search:
+    def died(self, running: Collection[str], now: float, reason: str) -> CulpritSearch:
         """The search after the workers of these queries have died. If this identifies the culprit, it fails with
         `reason`."""
         if not running:
@@ -89,14 +89,14 @@ class Search(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(self, alone=self.alone + 1)
         return msgspec.structs.replace(self.ended(), failed={**self.failed, self.parts[0][0]: reason})
 
-    def passed(self, now: float) -> Search:
+    def passed(self, now: float) -> CulpritSearch:
         """The search after the queries on trial have survived: they have computed all input, or enough of it."""
         if len(self.parts) > 1:
             return msgspec.structs.replace(self, parts=self.parts[1:], alone=0)
         smaller = min(self.smaller + self.missed, _STEPS)
         return msgspec.structs.replace(self, parts=(), missed=True, at=now, smaller=smaller, alone=0)
 
-    def released(self, queries: Iterable[str]) -> Search:
+    def released(self, queries: Iterable[str]) -> CulpritSearch:
         """The search when these are all queries that should run. Queries that were dropped, paused or replaced are no
         longer failed; if one of them is a suspect, the search ends."""
         kept = set(queries)
@@ -104,11 +104,11 @@ class Search(msgspec.Struct, frozen=True):
         suspects = {query for part in self.parts for query in part}
         return msgspec.structs.replace(self if suspects <= kept else self.ended(), failed=failed)
 
-    def ended(self) -> Search:
+    def ended(self) -> CulpritSearch:
         """This value with no search in progress; known failures stay."""
         return msgspec.structs.replace(self, parts=(), missed=False, together=(), alone=0)
 
-    def _among(self, suspects: tuple[str, ...]) -> Search:
+    def _among(self, suspects: tuple[str, ...]) -> CulpritSearch:
         middle = (len(suspects) + 1) // 2
         parts = tuple(part for part in (suspects[:middle], suspects[middle:]) if part)
         return msgspec.structs.replace(self, parts=parts, together=suspects, alone=0)

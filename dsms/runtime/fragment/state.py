@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from connectors.state.run_memory import RunLocations
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
-from dsms.runtime.batching.schedule import Decision, Schedule
+from dsms.runtime.batching.schedule import BatchDecision, Schedule
 from dsms.runtime.epoch.cut_logs import CutLogs, stopped
-from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest, SourcePartition
 from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
@@ -26,7 +26,7 @@ from dsms.runtime.shedding.window_sizes import WindowSizes
 from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduling.ready import Moment
 from dsms.scheduling.registry import parse_policy
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 
 #: How many revisions (plans with their lanes) are kept after a change of the plan: the running or planned batch may
 #: have been planned with any of them. Spark plans no batch between the end of a batch and its `BatchEnded`, so after
@@ -42,13 +42,13 @@ class FragmentState:
     plan: FragmentPlan
     computed: Manifest
     published: Published
-    bounds: Bounds
+    tunable: TunableSettings
     batch_size: BatchSize
-    measures: Measures
+    metrics: FragmentMetrics
     #: Last the newest revision; before it, those with which the running batch may have been planned.
     revisions: tuple[Revision, ...] = ()
     #: What the next batch reads and works on.
-    decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
+    decision: BatchDecision = field(default_factory=lambda: BatchDecision({}, frozenset(), 0))
     failures: Mapping[str, str] = field(default_factory=dict)
     #: The queries on trial, which run alone; None if there is no trial, so that all run.
     trial: frozenset[str] | None = None
@@ -83,7 +83,7 @@ class FragmentState:
     def batch_records(self) -> int:
         """The most records that the next batch may hold."""
         wanted = self.shedding.batch_records
-        return self.batch_size.batch_records if wanted is None else min(wanted, self.bounds.max_batch_records)
+        return self.batch_size.batch_records if wanted is None else min(wanted, self.tunable.max_batch_records)
 
     @property
     def behind_records(self) -> int:
@@ -108,10 +108,10 @@ class PlanChanged:
 
 
 @dataclass(frozen=True)
-class BoundsChanged:
-    """New bounds of batches and of state for the next batch."""
+class TunableSettingsChanged:
+    """Tunable settings for the next batch have changed."""
 
-    bounds: Bounds
+    tunable: TunableSettings
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class EpochCommitted:
     run_locations: RunLocations
 
 
-Event = PlanChanged | BoundsChanged | EpochComputed | BatchEnded | EpochCommitted
+Event = PlanChanged | TunableSettingsChanged | EpochComputed | BatchEnded | EpochCommitted
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def advance(event: Event, state: FragmentState) -> tuple[FragmentState, tuple[In
 
 
 @advance.register
-def _(event: BoundsChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    return replace(state, bounds=event.bounds, batch_size=state.batch_size.within(event.bounds)), ()
+def _(event: TunableSettingsChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
+    return replace(state, tunable=event.tunable, batch_size=state.batch_size.within(event.tunable)), ()
 
 
 @advance.register
@@ -227,23 +227,23 @@ def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[
 @advance.register
 def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
     epoch, revision, seconds = event.epoch, event.revision, event.ended - event.started
-    measured = replace(
+    after_batch = replace(
         state,
-        batch_size=state.batch_size.within(state.bounds).after(records=epoch.measured.records, seconds=seconds),
+        batch_size=state.batch_size.within(state.tunable).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
-        window_sizes=state.window_sizes.after(revision, state.measures, event.ended, event.logged),
+        window_sizes=state.window_sizes.after(revision, state.metrics, event.ended, event.logged),
     )
-    after, reports = _revised(measured, (), event.ended)
+    after, reports = _revised(after_batch, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
-    after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
+    after = replace(after, metrics=after.metrics.after(event.ended, epoch.measured.work).kept(keys))
     # the lanes of `revision` may be reading ahead
     lanes = (*after.revision.lanes.values(), *revision.lanes.values())
     return after, (PlanBatches(), KeepLanes(lanes), *reports)
 
 
 def _waits_after(
-    before: Mapping[SourcePartition, SourceWaits], measured: Measured
+    before: Mapping[SourcePartition, SourceWaits], measured: EpochMeasurements
 ) -> dict[SourcePartition, SourceWaits]:
     """The partitions that wait after an epoch: those that it found waiting, and those that waited before and have not
     been read past the waiting record."""
@@ -274,8 +274,8 @@ def _revised(
     if lost:
         state = replace(state, failures={**state.failures, **lost})
         revision = revised(state.plan, state.computed, state.stopped_queries, last)
-    schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
-    moment = Moment(at, state.bounds.target_batch_seconds)
+    schedule = replace(state.schedule, policy=parse_policy(state.tunable.policy))
+    moment = Moment(at, state.tunable.target_batch_seconds)
     decision = schedule.decide(revision, running_lanes(revision, state.stopped_queries), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())

@@ -33,7 +33,7 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
         epoch=manifest.epoch,
         batch_records=state.batch_records,
         lanes={
-            output.id: _with_next(_lane_status(output, lane, at, state), following.get(output.id), ready, state)
+            output.id: _with_next(_query_status(output, lane, at, state), following.get(output.id), ready, state)
             for output, lane, at in queries
             if revision.plan.queries[output.id].next_of is None
         },
@@ -56,15 +56,15 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
             places |= {(owner, partition) for owner in owners for partition in source.partitions_read}
     counts = Counter(dict.fromkeys(names.values(), 0))
     parts = {output.id for lane in state.revision.lanes.values() for output in lane.outputs}
-    for place, mark in state.published.dead.items():
+    for place, written in state.published.dead.items():
         part, _, source_id = place[0].rpartition(":")
         own = place in places or (part in parts and part != query_of(part))
         if own and place not in state.plan.foreign and source_id in names:
-            counts[names[source_id]] += mark.count
+            counts[names[source_id]] += written.count
     return dict(counts)
 
 
-def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> QueryStatus:
+def _query_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> QueryStatus:
     frontier = max(query_frontier(output, lane, at), _since(output))
     read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
     offsets = {

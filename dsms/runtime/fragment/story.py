@@ -14,7 +14,6 @@ import msgspec
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.fragment.state import (
-    BoundsChanged,
     EpochComputed,
     Event,
     FragmentState,
@@ -22,6 +21,7 @@ from dsms.runtime.fragment.state import (
     PlanChanged,
     ReportFailure,
     ReportRebuild,
+    TunableSettingsChanged,
 )
 from operators.core.decoding import Natural
 
@@ -40,8 +40,8 @@ EntryKind = Literal[
     "queries replaced",
     "queries paused",
     "queries resumed",
-    "batches smaller",  # the bounds of its batches or of its state have changed; batches are smaller, or not
-    "bounds changed",
+    "batches smaller",  # its tunable settings have changed, and batches are smaller
+    "bounds changed",  # its tunable settings have changed otherwise
     "batch begun",
     "epoch computed",
     "epoch committed",
@@ -56,7 +56,7 @@ EntryKind = Literal[
 ]
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event, with the time in seconds since 1970. Equal events in a row are one entry with their `count` and
     the time `until` which they happened."""
 
@@ -90,14 +90,14 @@ class Story(msgspec.Struct, frozen=True):
     The entry of an epoch takes the place of those about its earlier steps. If there are too many entries, the oldest
     epochs that follow each other become one entry, so that rare events are kept for long.
 
-    >>> story = Story().after(Entry("batch begun", 1.0), Entry("epoch computed", 2.0, epoch=7))
-    >>> [entry.kind for entry in story.after(Entry("epoch committed", 3.0, epoch=7)).entries]
+    >>> story = Story().after(StoryEntry("batch begun", 1.0), StoryEntry("epoch computed", 2.0, epoch=7))
+    >>> [entry.kind for entry in story.after(StoryEntry("epoch committed", 3.0, epoch=7)).entries]
     ['epoch committed']
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[StoryEntry, ...] = ()
 
-    def after(self, *events: Entry) -> Story:
+    def after(self, *events: StoryEntry) -> Story:
         """The story after some more events."""
         entries = list(self.entries)
         for event in events:
@@ -106,12 +106,12 @@ class Story(msgspec.Struct, frozen=True):
             _shorten(entries)
         return Story(tuple(entries))
 
-    def before(self, later: Self) -> Story:
+    def followed_by(self, later: Self) -> Story:
         """This story, continued by a later one."""
         return Story((*self.entries, *later.entries)).after()
 
 
-def _limited(event: Entry) -> Entry:
+def _limited(event: StoryEntry) -> StoryEntry:
     """The entry with a bounded size."""
     reason, more = " ".join(event.reason.split()), len(event.queries) - MOST_NAMES
     if len(reason) > MOST_CHARACTERS:
@@ -122,7 +122,7 @@ def _limited(event: Entry) -> Entry:
     return msgspec.structs.replace(event, reason=reason, queries=queries, others=others)
 
 
-def _add(entries: list[Entry], event: Entry) -> None:
+def _add(entries: list[StoryEntry], event: StoryEntry) -> None:
     """Adds an event. Removes the entries about earlier steps of the same epoch in the same incarnation."""
     if event.kind == "epoch computed":
         _remove_first(entries, "batch begun", 0)
@@ -134,14 +134,14 @@ def _add(entries: list[Entry], event: Entry) -> None:
         entries.append(event)
 
 
-def _remove_first(entries: list[Entry], kind: EntryKind, epoch: int) -> None:
+def _remove_first(entries: list[StoryEntry], kind: EntryKind, epoch: int) -> None:
     since = next((at for at in reversed(range(len(entries))) if entries[at].kind == "claimed"), 0)
     found = (at for at in range(since, len(entries)) if entries[at].kind == kind and entries[at].epoch == epoch)
     if (place := next(found, None)) is not None:
         del entries[place]
 
 
-def _same(last: Entry, event: Entry) -> bool:
+def _same(last: StoryEntry, event: StoryEntry) -> bool:
     """Whether an event repeats the last one, apart from the time. Batches that begin are not joined: each
     becomes an epoch of its own."""
     return (
@@ -150,7 +150,7 @@ def _same(last: Entry, event: Entry) -> bool:
     )
 
 
-def _shorten(entries: list[Entry]) -> None:
+def _shorten(entries: list[StoryEntry]) -> None:
     """Joins the first two entries about committed epochs that follow each other; without such a pair, removes the first
     entry."""
     pairs = zip(range(len(entries)), entries, entries[1:], strict=False)
@@ -161,7 +161,7 @@ def _shorten(entries: list[Entry]) -> None:
     del entries[0]
 
 
-def _joined(first: Entry, second: Entry) -> Entry:
+def _joined(first: StoryEntry, second: StoryEntry) -> StoryEntry:
     return msgspec.structs.replace(
         second,
         at=first.at,
@@ -182,7 +182,7 @@ def without_unused_batch(story: Story) -> Story:
 
 def entries_of(
     event: Event, before: FragmentState, instructions: Iterable[Instruction], at: float
-) -> tuple[Entry, ...]:
+) -> tuple[StoryEntry, ...]:
     """The entries for an event of a fragment's state machine and for the instructions that followed. `before` is the
     state before the event, `at` the time in seconds since 1970."""
     reports = (_report(instruction, at) for instruction in instructions)
@@ -190,28 +190,31 @@ def entries_of(
 
 
 @singledispatch
-def _entries(event: Event, before: FragmentState, at: float) -> tuple[Entry, ...]:
+def _entries(event: Event, before: FragmentState, at: float) -> tuple[StoryEntry, ...]:
     return ()
 
 
 @_entries.register
-def _(event: EpochComputed, before: FragmentState, at: float) -> tuple[Entry, ...]:
+def _(event: EpochComputed, before: FragmentState, at: float) -> tuple[StoryEntry, ...]:
     manifest, seconds = event.epoch.manifest, sum(step.seconds for step in event.epoch.steps)
     records, version = event.epoch.measured.records, manifest.plan_version
-    return (Entry("epoch computed", at, epoch=manifest.epoch, plan_version=version, records=records, seconds=seconds),)
+    return (
+        StoryEntry("epoch computed", at, epoch=manifest.epoch, plan_version=version, records=records, seconds=seconds),
+    )
 
 
 @_entries.register
-def _(event: BoundsChanged, before: FragmentState, at: float) -> tuple[Entry, ...]:
-    bounds, smaller = event.bounds, event.bounds.max_batch_records < before.bounds.max_batch_records
-    given = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
-    return (Entry("batches smaller" if smaller else "bounds changed", at, bounds=given),)
+def _(event: TunableSettingsChanged, before: FragmentState, at: float) -> tuple[StoryEntry, ...]:
+    tunable = event.tunable
+    smaller = tunable.max_batch_records < before.tunable.max_batch_records
+    given = tunable.min_batch_records, tunable.max_batch_records, tunable.target_batch_seconds
+    return (StoryEntry("batches smaller" if smaller else "bounds changed", at, bounds=given),)
 
 
 @_entries.register
-def _(event: PlanChanged, before: FragmentState, at: float) -> tuple[Entry, ...]:
+def _(event: PlanChanged, before: FragmentState, at: float) -> tuple[StoryEntry, ...]:
     return tuple(
-        Entry(kind, at, plan_version=event.plan.version, queries=tuple(sorted(names)))
+        StoryEntry(kind, at, plan_version=event.plan.version, queries=tuple(sorted(names)))
         for kind, names in _plan_changes(before.plan, event.plan).items()
         if names
     )
@@ -237,18 +240,18 @@ def _stopped_by_id(plan: FragmentPlan) -> dict[str, tuple[str, bool]]:
     return {id: (query.name, query.stopped) for id, query in plan.queries.items() if query.next_of is None}
 
 
-def _report(instruction: Instruction, at: float) -> Entry | None:
+def _report(instruction: Instruction, at: float) -> StoryEntry | None:
     match instruction:
         case ReportFailure(query, reason):
-            return Entry("query failed", at, queries=(query,), reason=reason)
+            return StoryEntry("query failed", at, queries=(query,), reason=reason)
         case ReportRebuild(query):
-            return Entry("query rebuilt", at, queries=(query,))
+            return StoryEntry("query rebuilt", at, queries=(query,))
     return None
 
 
-def committed(epoch: Epoch, at: float, seconds: float, *, in_doubt: bool) -> Entry:
+def committed(epoch: Epoch, at: float, seconds: float, *, in_doubt: bool) -> StoryEntry:
     """The entry of an epoch whose commit took some seconds."""
-    return Entry(
+    return StoryEntry(
         "epoch committed",
         at,
         epoch=epoch.manifest.epoch,

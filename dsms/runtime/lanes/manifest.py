@@ -26,7 +26,8 @@ SourcePartition = tuple[str, int]
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """The position of a lane in a source partition: the next offset, and the clock there."""
+    """The position of a lane in a source partition: the next offset; the frontier and the greatest instant (`high`)
+    before it; and the states of the constraints on the order of records."""
 
     offset: Natural
     frontier: Int64 = BEGINNING
@@ -117,12 +118,12 @@ class Manifest(msgspec.Struct, frozen=True):
         """The names of all runs of all lanes."""
         return {name for lane in self.lanes.values() for name in lane.names()}
 
-    def misfit(self, targets: int) -> str | None:
+    def why_unusable(self, targets: int) -> str | None:
         """Why the state is not usable with this number of targets, so that it is rebuilt from the logs; None if it is.
 
-        >>> Manifest(targets=2).misfit(2), Manifest(targets=2).misfit(3)
+        >>> Manifest(targets=2).why_unusable(2), Manifest(targets=2).why_unusable(3)
         (None, 'it was stored for 2 targets, not 3')
-        >>> Manifest(targets=2, format=1).misfit(2)
+        >>> Manifest(targets=2, format=1).why_unusable(2)
         'it was stored in format 1, not 6'
         """
         if self.format != FORMAT:
@@ -161,10 +162,10 @@ def read_manifest(body: bytes | None) -> Manifest | None:
 def first_position(source: Source, partition: int) -> Position:
     """The position of a lane that has read nothing of a partition. A partition that was added to the topic later begins
     at the instant from which on its records are accepted."""
-    return Position(source.start.get(partition, 0), source.joined.get(partition, BEGINNING))
+    return Position(source.start.get(partition, 0), source.added_partitions.get(partition, BEGINNING))
 
 
-def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
+def with_added_partitions(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
     """The progress, completed by the partitions that were added to the sources' topics since. They do not hold back any
     frontier: all instants that the lane has passed are below the instants at which these partitions begin."""
     if all(
@@ -174,7 +175,7 @@ def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneMa
     ):
         return progress
 
-    def joined(positions: Positions) -> Positions:
+    def completed(positions: Positions) -> Positions:
         return {
             name: {**{part: first_position(sources[name], part) for part in sources[name].partitions_read}, **parts}
             if name in sources
@@ -184,12 +185,12 @@ def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneMa
 
     queues = {
         stage: Queue(
-            joined(queue.done),
-            [msgspec.structs.replace(segment, upto=joined(segment.upto)) for segment in queue.segments],
+            completed(queue.done),
+            [msgspec.structs.replace(segment, upto=completed(segment.upto)) for segment in queue.segments],
         )
         for stage, queue in progress.queues.items()
     }
-    return msgspec.structs.replace(progress, positions=joined(progress.positions), queues=queues)
+    return msgspec.structs.replace(progress, positions=completed(progress.positions), queues=queues)
 
 
 def beginning(lane: Lane, targets: int) -> LaneManifest:

@@ -10,33 +10,34 @@ from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import merge_traces
 
 #: By vertex key, which traces of a lane are divided by family member.
-Members = dict[str, tuple[bool, ...]]
+TracesByMember = dict[str, tuple[bool, ...]]
 
 
 @dataclass(frozen=True)
 class MergeRules:
-    """Which queries have lanes of their own: failed and paused ones (`still`), and those that share no state with
-    others (`unshared`), each with the id of the query whose plan it is; for a next plan this is the id of its query."""
+    """Which queries may not share a lane with others."""
 
-    still: frozenset[str]
+    #: The failed and paused queries.
+    not_running: frozenset[str]
+    #: The queries that share no state with others. Each is mapped to its own id; a next plan, to the id of its query.
     unshared: Mapping[str, str]
 
     @staticmethod
     def of(plan: FragmentPlan, failed: Collection[str]) -> MergeRules:
         """The queries of a plan that run in lanes of their own; `failed` are the failed queries."""
-        still = {query for query, planned in plan.queries.items() if planned.stopped}
+        paused = {query for query, planned in plan.queries.items() if planned.stopped}
         unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
-        return MergeRules(frozenset({*failed, *still}), unshared)
+        return MergeRules(frozenset({*failed, *paused}), unshared)
 
     def may_merge(self, queries: Sequence[str]) -> bool:
         """Whether queries may run together. A query that shares nothing may still run with its own next plan."""
-        if not self.still.isdisjoint(queries):
+        if not self.not_running.isdisjoint(queries):
             return False
         return self.unshared.keys().isdisjoint(queries) or len({self.unshared.get(query) for query in queries}) == 1
 
 
 def merged_lanes(
-    groups: list[LaneManifest], rules: MergeRules, members: Callable[[LaneManifest], Members]
+    groups: list[LaneManifest], rules: MergeRules, members: Callable[[LaneManifest], TracesByMember]
 ) -> list[LaneManifest]:
     """The lanes after merging as many as possible."""
     merged: list[LaneManifest] = []
@@ -60,7 +61,7 @@ def _can_merge(first: LaneManifest, second: LaneManifest, rules: MergeRules) -> 
     return all(first.positions[source] == second.positions[source] for source in common)
 
 
-def _merge(first: LaneManifest, second: LaneManifest, members: Members) -> LaneManifest:
+def _merge(first: LaneManifest, second: LaneManifest, members: TracesByMember) -> LaneManifest:
     pairs = zip(first.runs, second.runs, strict=True)
     runs = [merge_traces(names, more, members, list.__add__) for names, more in pairs]
     return LaneManifest((*first.queries, *second.queries), second.positions | first.positions, runs)

@@ -10,8 +10,8 @@ from dsms.planner.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import Names
 
-#: A lane does not begin while the source partitions of the other lane are further apart in time than this many times
-#: the duration that it takes to become exact: becoming exact would take longer by the difference.
+#: A lane does not begin at the positions of another lane while the partitions there are further apart in time than this
+#: multiple of the time that the lane takes to become exact. It would take longer by that distance.
 _MOST_SPREAD = 4
 
 

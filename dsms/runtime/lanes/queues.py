@@ -93,8 +93,8 @@ class StageQueue:
             inputs = {edge: [*oldest.get(edge, ()), *([arrived[edge]] if edge in arrived else ())] for edge in edges}
             return TakenInput(_united(inputs), {queues[edge]: [] for edge in edges} if stage_input.waiting else {})
         fresh = {edge: (f"{prefix}/q{edge}", delta.frame) for edge, delta in arrived.items() if delta.frame.height}
-        came = {edge: [fresh[edge][0]] if edge in fresh else [] for edge in edges}
-        kept = {queues[edge]: [*queued[edge][stage_input.take :], came[edge]] for edge in edges}
+        new = {edge: [fresh[edge][0]] if edge in fresh else [] for edge in edges}
+        kept = {queues[edge]: [*queued[edge][stage_input.take :], new[edge]] for edge in edges}
         return TakenInput(_united(oldest), kept, dict(fresh.values()))
 
     def _elements(self, segments: list[list[str]]) -> Iterator[Delta]:

@@ -16,7 +16,7 @@ from dsms.model.objects import JoinOrders, Source
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.warm_up import warm_up
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_added_partitions
 from dsms.runtime.lanes.merging import MergeRules, merged_lanes
 from dsms.runtime.lanes.midway_start import midway_progress
 from dsms.runtime.lanes.queues import SegmentCounts, has_queued_work
@@ -45,8 +45,8 @@ def revised(
 ) -> Revision:
     """The revision of a plan that continues from a manifest. Failed, paused and unshared queries get lanes of their
     own. `before` is the last revision; its compiled lanes are reused."""
-    present = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
-    kept = [with_joined(progress, _sources(progress, plan)) for progress in present]
+    current = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
+    kept = [with_added_partitions(progress, _sources(progress, plan)) for progress in current]
     groups = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
@@ -76,9 +76,9 @@ def without_failed(
     """The lanes into which a lane is divided after an epoch in which some of its queries failed. Each failed query
     keeps its progress from `before`, in a lane of its own. A failed query among `members`, the members of families,
     starts again, because its state cannot be separated from that of the other members."""
-    good = tuple(query for query in after.queries if query not in failed)
+    others = tuple(query for query in after.queries if query not in failed)
     alone = [_alone(before, query, members) for query in before.queries if query in failed]
-    return [*([msgspec.structs.replace(after, queries=good)] if good else []), *alone]
+    return [*([msgspec.structs.replace(after, queries=others)] if others else []), *alone]
 
 
 def _alone(progress: LaneManifest, query: str, members: Collection[str]) -> LaneManifest:
@@ -124,8 +124,8 @@ def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]
 
 def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
     """The progress of the lanes that run: all but those of failed and paused queries, which have lanes of their own."""
-    still = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.stopped)}
-    return {lane: at for lane, at in revision.manifest.lanes.items() if still.isdisjoint(at.queries)}
+    stopped = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.stopped)}
+    return {lane: at for lane, at in revision.manifest.lanes.items() if stopped.isdisjoint(at.queries)}
 
 
 #: Identifies the plans of the queries of a lane.
@@ -191,8 +191,8 @@ def _first_progress(
 def _without_stopped(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
     """A lane without its paused and failed queries, and a lane for each of these with its state, from which it will
     continue."""
-    still = [query for query in progress.queries if plan.queries[query].stopped or query in failed]
-    return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, still)
+    stopped = [query for query in progress.queries if plan.queries[query].stopped or query in failed]
+    return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, stopped)
 
 
 def _with_restarts(

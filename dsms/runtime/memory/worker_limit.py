@@ -34,7 +34,7 @@ _RESERVED_MB = 8_192
 #: A worker's `oom_score_adj` (up to 1000): the greater it is, the sooner the system kills it when memory runs out.
 _KILLED_FIRST = 500
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_guarded: set[int] = set()
+_limited_processes: set[int] = set()
 
 
 def default_limit_mb(memory_bytes: int, tasks: int) -> int:
@@ -112,10 +112,10 @@ def limit_memory(environ: Mapping[str, str] = os.environ) -> None:
     """Limits the memory of this worker, if the variable is set. To be called by each task: the first call starts the
     thread that checks the memory."""
     limit = _limit(environ)
-    if limit is None or os.getpid() in _guarded:
+    if limit is None or os.getpid() in _limited_processes:
         return
-    _guarded.add(os.getpid())
-    _raise_walls(limit)
+    _limited_processes.add(os.getpid())
+    _set_system_limits(limit)
     if resident() is not None:
         threading.Thread(target=_watch, args=(limit,), name="memory", daemon=True).start()
 
@@ -130,20 +130,20 @@ def resident() -> int | None:
 
 
 def _watch(limit: int) -> None:
-    while (held := resident()) is None or held <= limit:
+    while (used := resident()) is None or used <= limit:
         time.sleep(_PERIOD_S)
     message = (
-        f"a worker exits: it uses {held >> 20:,} MiB of memory, but its limit is {limit >> 20:,} MiB ({VARIABLE})\n"
+        f"a worker exits: it uses {used >> 20:,} MiB of memory, but its limit is {limit >> 20:,} MiB ({VARIABLE})\n"
     )
     os.write(sys.stderr.fileno(), message.encode())
     os._exit(EXIT_CODE)
 
 
-def _raise_walls(limit: int) -> None:
-    wall = limit + (_RESERVED_MB << 20)
+def _set_system_limits(limit: int) -> None:
+    address_limit = limit + (_RESERVED_MB << 20)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if hard == resource.RLIM_INFINITY or hard > wall:
-        resource.setrlimit(resource.RLIMIT_DATA, (wall, hard))
+    if hard == resource.RLIM_INFINITY or hard > address_limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (address_limit, hard))
     try:
         Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))
     except OSError:

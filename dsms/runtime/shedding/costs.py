@@ -10,11 +10,11 @@ _ORIGIN = 0.2
 
 
 @dataclass(frozen=True)
-class Line:
+class CostLine:
     """y = start + slope · x by weighted least squares. Older points weigh less. The origin has a small weight, so that
     y is taken to be proportional to x as long as all points are equal.
 
-    >>> line = Line().after(1.0, 100.0, 2.0).after(1.0, 900.0, 3.0)
+    >>> line = CostLine().after(1.0, 100.0, 2.0).after(1.0, 900.0, 3.0)
     >>> round(line.slope, 4), round(line.start, 2)
     (0.0017, 1.64)
     """
@@ -25,9 +25,9 @@ class Line:
     squares: float = 0.0
     products: float = 0.0
 
-    def after(self, fade: float, x: float, y: float) -> Line:
+    def after(self, fade: float, x: float, y: float) -> CostLine:
         """The line with one more point; the weights of the others are multiplied by `fade`."""
-        return Line(
+        return CostLine(
             self.points * fade + 1,
             self.x * fade + x,
             self.y * fade + y,
@@ -55,10 +55,10 @@ class Line:
 
 @dataclass(frozen=True)
 class WorkAboveShed:
-    """The work above a query's Shed, the operator that leaves out input: `busy` is the line of busy seconds over the
-    rows that the Shed let through, `rows` are the rows that reached the Shed."""
+    """The work above a query's Shed, the operator that leaves out input: `busy` gives the busy seconds from
+    the number of rows that the Shed let through; `rows` is the number of rows that reached the Shed."""
 
-    busy: Line = field(default_factory=Line)
+    busy: CostLine = field(default_factory=CostLine)
     rows: float = 0.0
 
     def after(self, fade: float, busy: float, rows: int, kept: int) -> WorkAboveShed:
@@ -72,8 +72,9 @@ ShedWork = tuple[float, int, int]
 
 @dataclass(frozen=True)
 class Costs:
-    """The lines of epochs: `seconds` is the duration over the busy seconds of all vertices on all targets; `below` is
-    the busy seconds below the Sheds over the records; `above` is the work above the Sheds, by query.
+    """The costs of epochs, as linear functions. `seconds` gives the duration from the busy seconds of all vertices on
+    all targets; `below` gives the busy seconds below the Sheds from the number of records; `above` is the work above
+    the Sheds, by query.
 
     The time that an operator such as a group-by takes even for few rows is the fixed part of its line. If it were part
     of the cost per row, this cost would seem to grow when rows are shed.
@@ -84,8 +85,8 @@ class Costs:
     """
 
     targets: int = 1
-    seconds: Line = field(default_factory=Line)
-    below: Line = field(default_factory=Line)
+    seconds: CostLine = field(default_factory=CostLine)
+    below: CostLine = field(default_factory=CostLine)
     above: Mapping[str, WorkAboveShed] = field(default_factory=dict)
 
     def after(self, fade: float, seconds: float, read: tuple[int, float], above: Mapping[str, ShedWork]) -> Costs:

@@ -15,8 +15,8 @@ from dsms.planner.physical.lane import Lane
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.shedding.costs import Costs, ShedWork
-from dsms.shedding.observed_input import Observed
-from dsms.shedding.rates import STEP, Decision, Demand, Load, decide
+from dsms.shedding.observed_input import ObservedInput
+from dsms.shedding.rates import STEP, Demand, Load, SheddingDecision, decide
 from operators.streams.shed import Shed
 
 #: The half-life of an epoch's weight in the costs, whose lines need both long and short epochs; and the half-life of
@@ -24,37 +24,37 @@ from operators.streams.shed import Shed
 _COST_HALF_LIFE_S, _ARRIVALS_HALF_LIFE_S = 30.0, 1.0
 #: A rate is kept if it would change by no more than this.
 _NEGLIGIBLE = 2 * STEP
-#: A batch may take the first fraction of the least deadline or, if that is longer, the given multiple of its fixed
-#: time, but never more than the last fraction of the deadline. The fractions are below 0.5 because a result waits for
-#: two batches.
-_DEADLINE_PART, _FIXED_TIMES, _DEADLINE_MOST = 0.35, 2.0, 0.42
+#: The fraction of the least deadline that a batch may take. It is below 0.5, because a result waits for two batches.
+_DEADLINE_PART = 0.35
+#: A batch may take this multiple of its fixed time if that is longer, up to another fraction of the deadline.
+_FIXED_TIMES, _DEADLINE_MOST = 2.0, 0.42
 #: The least fraction of a batch's time that is assumed to be usable for records.
 _LEAST_USABLE = 0.1
 #: A batch with fewer records is not measured, because it says nothing about larger ones, unless it took all its time.
 _INFORMATIVE_RECORDS = 2_000
-#: A batch may hold this many times the records that arrive while it lasts, plus this fraction of the backlog.
+#: A batch may hold this many times the records that arrive during it, plus this fraction of the backlog.
 _BATCHES_OF_ARRIVALS, _BACKLOG_PART = 2.0, 0.5
-#: The greatest factor by which `Shedding.ease` grows in an epoch, and its greatest value.
-_EASE_STEP, _MOST_EASE = 1.25, 64.0
+#: The greatest factor by which `Shedding.speedup` grows in an epoch, and its greatest value.
+_SPEEDUP_STEP, _MOST_SPEEDUP = 1.25, 64.0
 
 
 @dataclass(frozen=True)
 class Shedding:
-    """The state of a fragment's shedding after an epoch. The epoch was planned at the time `planned`; `arrivals` are
-    the records that arrive per second."""
+    """The state of a fragment's shedding after an epoch. The epoch was planned at the time `planned`; `arrival_rate` is
+    the number of records that arrive per second."""
 
     planned: float = 0.0
     unread: int = 0
-    arrivals: float = 0.0
+    arrival_rate: float = 0.0
     costs: Costs = field(default_factory=Costs)
-    observed: Mapping[str, Observed] = field(default_factory=dict)
-    decision: Decision = field(default_factory=lambda: Decision({}))
+    observed: Mapping[str, ObservedInput] = field(default_factory=dict)
+    decision: SheddingDecision = field(default_factory=lambda: SheddingDecision({}))
     #: The most records of the next batch, so that a batch does not read a whole burst; None as long as none arrive.
     batch_records: int | None = None
     #: The seconds that a batch may take.
-    lasts: float = math.inf
-    #: By what factor work is cheaper than the costs say; learned from batches that took less than their time.
-    ease: float = 1.0
+    batch_s: float = math.inf
+    #: By what factor work is faster than the costs say; learned from batches that took less time than they may.
+    speedup: float = 1.0
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
         """The state after an epoch that ended at the time `at` and took `seconds`."""
@@ -73,61 +73,63 @@ class Shedding:
         planned = at - seconds
         passed = max(planned - self.planned, 1e-3) if self.planned else seconds
         fade = 0.5 ** (passed / _COST_HALF_LIFE_S)
-        came = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
+        arriving = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
         costs = self.costs if self.costs.known else Costs(revision.plan.partitions)
-        if records >= _INFORMATIVE_RECORDS or (records and seconds >= self.lasts):
+        if records >= _INFORMATIVE_RECORDS or (records and seconds >= self.batch_s):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
-        for query, partition, seen in epoch.measured.seen:
-            observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
-        arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
-        return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
+        for query, partition, statistics in epoch.measured.shed_input:
+            observed[query] = observed.get(query, ObservedInput(at)).after(at, partition, statistics)
+        rate = max(arriving, arriving + (self.arrival_rate - arriving) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
+        return replace(self, planned=planned, unread=unread, arrival_rate=rate, costs=costs, observed=observed)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
         """The state with the rates and the size of the next batch. The backlog includes the records that arrived while
         the epoch was computed."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
-        known = replace(self, lasts=self._time(demands), ease=self._eased(seconds))
-        waiting, before = self.unread + self.arrivals * seconds, self.decision.rates
-        decision = decide(*known._priced(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
+        known = replace(self, batch_s=self._batch_seconds(demands), speedup=self._next_speedup(seconds))
+        waiting, before = self.unread + self.arrival_rate * seconds, self.decision.rates
+        decision = decide(*known._scaled(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
         rates = {
-            demand.query: _steady(before.get(demand.query, 1.0), decision.rates[demand.query], demand.least)
+            demand.query: _without_small_change(
+                before.get(demand.query, 1.0), decision.rates[demand.query], demand.least
+            )
             for demand in demands
         }
-        batch = int(_BACKLOG_PART * waiting + _BATCHES_OF_ARRIVALS * self.arrivals * known.lasts)
+        batch = int(_BACKLOG_PART * waiting + _BATCHES_OF_ARRIVALS * self.arrival_rate * known.batch_s)
         return replace(known, decision=replace(decision, rates=rates), batch_records=batch or None)
 
-    def _time(self, demands: Sequence[Demand]) -> float:
+    def _batch_seconds(self, demands: Sequence[Demand]) -> float:
         """The seconds that a batch may take."""
         deadline = min(demand.deadline_s for demand in demands)
         return min(max(_DEADLINE_PART * deadline, _FIXED_TIMES * self.costs.fixed), _DEADLINE_MOST * deadline)
 
-    def _priced(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
+    def _scaled(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
         """The demands and the load. Costs are scaled up to make up for the fixed part of a batch's time. Records that
-        arrive while a batch lasts are for the next batch, so they are not part of the backlog."""
-        usable = self.ease * max(1 - self.costs.fixed / self.lasts, _LEAST_USABLE)
-        stays = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
-        backlog = max(waiting - self.arrivals * self.lasts, 0.0)
-        load = Load(backlog, self.arrivals, (self.costs.base + stays) / usable)
+        arrive during a batch are for the next batch, so they are not part of the backlog."""
+        usable = self.speedup * max(1 - self.costs.fixed / self.batch_s, _LEAST_USABLE)
+        unshed = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
+        backlog = max(waiting - self.arrival_rate * self.batch_s, 0.0)
+        load = Load(backlog, self.arrival_rate, (self.costs.base + unshed) / usable)
         return [replace(demand, cost=demand.cost / usable) for demand in demands], load
 
-    def _eased(self, seconds: float) -> float:
-        """The next `ease`. While input is shed, a batch that leaves no record unread should take all the time that it
-        may; if it takes less, work is cheaper than assumed."""
+    def _next_speedup(self, seconds: float) -> float:
+        """The next `speedup`. While input is shed, a batch that leaves no record unread should take all the time that
+        it may; if it takes less, work is faster than assumed."""
         if all(rate >= 1 for rate in self.decision.rates.values()):
             return 1.0
-        change = min(self.lasts / seconds, _EASE_STEP) if not self.unread else 1 / _EASE_STEP
-        return min(max(self.ease * change, 1.0), _MOST_EASE)
+        change = min(self.batch_s / seconds, _SPEEDUP_STEP) if not self.unread else 1 / _SPEEDUP_STEP
+        return min(max(self.speedup * change, 1.0), _MOST_SPEEDUP)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
-        sink, seen = planned.sink, self.observed.get(query, Observed())
+        sink, observed = planned.sink, self.observed.get(query, ObservedInput())
         assert sink is not None and sink.max_error is not None and sink.deadline is not None
-        spread, cost = seen.spread(window_length(planned.node)), self.costs.query(query) * seen.part
+        spread, cost = observed.spread(window_length(planned.node)), self.costs.query(query) * observed.part
         return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
 
 
-def _steady(before: float, rate: float, least: float) -> float:
+def _without_small_change(before: float, rate: float, least: float) -> float:
     """The previous rate, if the change is negligible and the error bound allows it; otherwise the new rate."""
     return before if least <= before < 1 and rate < 1 and abs(before - rate) <= _NEGLIGIBLE else rate
 
@@ -165,9 +167,9 @@ def _above(epoch: Epoch, revision: Revision) -> dict[str, ShedWork]:
     for lane_id, key, _, work in epoch.measured.work:
         if (query := whose.get((lane_id, key))) is not None:
             busy[query] += work.busy_ns
-    for query, _, seen in epoch.measured.seen:
-        rows[query] += seen.rows
-        kept[query] += seen.kept
+    for query, _, statistics in epoch.measured.shed_input:
+        rows[query] += statistics.rows
+        kept[query] += statistics.kept
     return {query: (busy[query] / 1e9, rows[query], kept[query]) for query in set(whose.values())}
 
 

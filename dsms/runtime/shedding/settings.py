@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.batching.offsets import Ends, LoggedSettings, Positions
 from dsms.runtime.lanes.manifest import Position, SourcePartition
-from operators.streams.settings import Decision
+from operators.streams.settings import LoggedSetting
 
 
 def adjustable(lanes: Mapping[str, Lane]) -> frozenset[str]:
@@ -24,7 +24,7 @@ def new_settings(
     wanted: Mapping[str, float],
     known: LoggedSettings,
     floors: Mapping[str, Ends],
-) -> dict[str, dict[SourcePartition, Decision]]:
+) -> dict[str, dict[SourcePartition, LoggedSetting]]:
     """The settings to log: those that differ from the last logged one of their query and source partition.
 
     As long as no size is wanted for a query's windows, because the executor has just started and has not decided yet,
@@ -34,8 +34,8 @@ def new_settings(
     when the current owner of the fragment first saw the query. Below the floor, a former owner may have published
     results with the settings logged then, and records older than the query have no setting.
     """
-    settings: dict[str, dict[SourcePartition, Decision]] = {}
-    for output, place, at in _standing(lanes, positions):
+    settings: dict[str, dict[SourcePartition, LoggedSetting]] = {}
+    for output, place, at in _adjustable_positions(lanes, positions):
         query = output.id
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
@@ -44,7 +44,7 @@ def new_settings(
         if setting != last[1]:
             offset = max(at.offset, floors[query].get(place, 0), last[0])
             high = at.high if offset == at.offset else None
-            settings.setdefault(query, {})[place] = Decision(offset, setting, at.frontier, high)
+            settings.setdefault(query, {})[place] = LoggedSetting(offset, setting, at.frontier, high)
     return settings
 
 
@@ -57,7 +57,9 @@ def last_logged(known: LoggedSettings) -> dict[str, float]:
     return {query: min(settings[-1][1] for settings in places.values()) for query, places in known.items()}
 
 
-def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[Output, SourcePartition, Position]]:
+def _adjustable_positions(
+    lanes: Mapping[str, Lane], positions: Positions
+) -> Iterator[tuple[Output, SourcePartition, Position]]:
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
         for query in sorted(lane.adjustable):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
-from dsms.measurements.work import Measured, Measures
+from dsms.measurements.work import FragmentMetrics, VertexMetrics
 from dsms.planner.physical.cost.estimate import estimated_of
 from dsms.planner.physical.cost.flow import Expected, VertexMeasurements
 from dsms.planner.physical.cost.load import bytes_of_state
@@ -30,10 +30,11 @@ _ENOUGH_ROWS = 100
 
 
 @dataclass(frozen=True)
-class Size:
+class WindowSize:
     """The sizes of a query's windows as a `fraction` of their ranges. `expected` is the size of its state at this
-    fraction by the cost model, in bytes; `since` the instant since which that has not changed; `excess` the measured
-    size relative to the expected one. `fits` is False if the state is too large even with the smallest windows."""
+    fraction by the cost model, in bytes; `since` is the instant since which `expected` has not changed; `excess` is the
+    measured size relative to the expected one. `fits` is False if the state is too large even with the smallest
+    windows."""
 
     fraction: float = 1.0
     expected: float = 0.0
@@ -47,16 +48,18 @@ class WindowSizes:
     """The sizes by query, decided at the time `at`."""
 
     at: float = float("-inf")
-    sizes: Mapping[str, Size] = field(default_factory=dict)
+    sizes: Mapping[str, WindowSize] = field(default_factory=dict)
     #: The measurements at that time.
-    measures: Measures = Measures(0.0)
+    metrics: FragmentMetrics = FragmentMetrics(0.0)
 
     @property
     def fractions(self) -> dict[str, float]:
         """The window sizes of each query, as a fraction of the ranges."""
         return {query: size.fraction for query, size in self.sizes.items()}
 
-    def after(self, revision: Revision, measures: Measures, at: float, logged: Mapping[str, float]) -> WindowSizes:
+    def after(
+        self, revision: Revision, metrics: FragmentMetrics, at: float, logged: Mapping[str, float]
+    ) -> WindowSizes:
         """The sizes after an epoch of a revision that ended at the time `at`. They have no effect on a lane that
         catches up: its windows have the logged sizes. A query whose size was not decided yet begins with the `logged`
         one."""
@@ -65,12 +68,12 @@ class WindowSizes:
         if at < self.at + _PERIOD_S:
             return self
         sizes = {
-            output.id: _Query(output, lane, progress, (measures, self.measures)).size(
-                self.sizes.get(output.id) or Size(logged.get(output.id, 1.0))
+            output.id: _Query(output, lane, progress, (metrics, self.metrics)).size(
+                self.sizes.get(output.id) or WindowSize(logged.get(output.id, 1.0))
             )
             for output, lane, progress in _bounded(revision)
         }
-        return WindowSizes(at, sizes, measures) if sizes else WindowSizes()
+        return WindowSizes(at, sizes, metrics) if sizes else WindowSizes()
 
 
 def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
@@ -94,20 +97,22 @@ class _Query:
     lane: Lane
     progress: LaneManifest
     #: The measurements now, and those of the last decision.
-    measures: tuple[Measures, Measures]
+    metrics: tuple[FragmentMetrics, FragmentMetrics]
 
-    def size(self, before: Size) -> Size:
+    def size(self, before: WindowSize) -> WindowSize:
         """The next size of the query's windows, given the previous one."""
         assert self.output.sink is not None and self.output.sink.memory is not None
-        bound, present = float(self.output.sink.memory), self._estimated(before.fraction)
-        size, expected = self._compared(before, self._bytes(present)), cache(partial(self._expected, present))
+        bound, current = float(self.output.sink.memory), self._estimated(before.fraction)
+        size, expected = self._with_excess(before, self._bytes(current)), cache(partial(self._expected, current))
         if size.expected == 0:
             return size
         chosen = fraction(lambda part: size.excess * expected(part), bound, size.fraction)
         fits = chosen > 0 or size.excess * expected(0.0) <= bound
-        return replace(size, fits=fits) if chosen == size.fraction else Size(chosen, excess=size.excess, fits=fits)
+        return (
+            replace(size, fits=fits) if chosen == size.fraction else WindowSize(chosen, excess=size.excess, fits=fits)
+        )
 
-    def _compared(self, before: Size, expected: float) -> Size:
+    def _with_excess(self, before: WindowSize, expected: float) -> WindowSize:
         """The size with the excess, which is measured once the expected size was steady for as long as rows stay."""
         reached = query_frontier(self.output, self.lane, self.progress)
         steady = abs(expected - before.expected) <= _STEADY * before.expected
@@ -118,15 +123,14 @@ class _Query:
         measured = sum(self._measured(at).state_bytes for at in self._own)
         return replace(before, excess=min(max(measured / expected, _LEAST_EXCESS), _MOST_EXCESS))
 
-    def _expected(self, present: _Vertices, part: float) -> float:
+    def _expected(self, current: _Vertices, part: float) -> float:
         """The bytes of state that are expected for a fraction of the ranges once all windows are full, if the same
-        fraction of each join's pairs passes as at present; 0 while nothing is known about a source."""
-        return self._bytes(self._estimated(part, present))
+        fraction of each join's pairs passes as now; 0 while nothing is known about a source."""
+        return self._bytes(self._estimated(part, current))
 
-    def _estimated(self, part: float, present: _Vertices | None = None) -> _Vertices:
-        """The expected state of each vertex at present, or, if that is given as `present`, once all windows are
-        full."""
-        return estimated_of(self.lane.flow, self._below, dict(self._known(part, present)))
+    def _estimated(self, part: float, current: _Vertices | None = None) -> _Vertices:
+        """The expected state of each vertex now, or, if `current` gives that, once all windows are full."""
+        return estimated_of(self.lane.flow, self._below, dict(self._known(part, current)))
 
     def _bytes(self, vertices: _Vertices) -> float:
         own = ((at, vertices[at]) for at in self._own)
@@ -140,27 +144,27 @@ class _Query:
             return bytes_of_state(self.lane.flow, at, 1)
         return measured.state_bytes / measured.state_rows
 
-    def _known(self, part: float, present: _Vertices | None) -> Iterator[tuple[str, VertexMeasurements]]:
+    def _known(self, part: float, current: _Vertices | None) -> Iterator[tuple[str, VertexMeasurements]]:
         for at in self._below:
             measured, gap = self._measured(at), self._gap(at)
             known = VertexMeasurements(measured.selectivity, measured.state_rows, gap, measured.rows_out, part)
-            if present is not None:
+            if current is not None:
                 full = int(self._longest / gap) if gap else 0
-                known = known._replace(rows=max(known.rows, full), passing=_passing(present[at], known))
+                known = known._replace(rows=max(known.rows, full), passing=_passing(current[at], known))
             yield self.lane.flow.keys[at], known
 
     def _gap(self, at: int) -> float | None:
         """The instants between two elements of a source. A higher rate is used at once, a lower one only as the
         measurement over the last seconds shows it."""
         measured = self._measured(at)
-        before = self.measures[1].of(self.lane.id, self.lane.flow.keys[at])
+        before = self.metrics[1].of(self.lane.id, self.lane.flow.keys[at])
         instants, rows = measured.instants - before.instants, measured.rows_out - before.rows_out
         if not measured.gap or not before.instants or instants <= 0 or rows < _ENOUGH_ROWS:
             return measured.gap
         return min(measured.gap, instants / rows)
 
-    def _measured(self, at: int) -> Measured:
-        return self.measures[0].of(self.lane.id, self.lane.flow.keys[at])
+    def _measured(self, at: int) -> VertexMetrics:
+        return self.metrics[0].of(self.lane.id, self.lane.flow.keys[at])
 
     @cached_property
     def _below(self) -> list[int]:

@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.formats.binary_column import BinaryColumn, Ints
 from operators.core.errors import ExternalError
-
-#: A zero byte and four bytes of schema id.
-_PREFIX = 5
 
 
 class Wait(NamedTuple):
@@ -67,6 +65,6 @@ def _schema_ids(bodies: Sequence[bytes | None]) -> Ints:
     column = bodies if isinstance(bodies, BinaryColumn) else BinaryColumn.of([body or b"" for body in bodies])
     if not len(column):
         return np.zeros(0, np.int64)
-    heads = column.raw[column.starts[:, None] + np.arange(_PREFIX)].astype(np.int64)
+    heads = column.raw[column.starts[:, None] + np.arange(WIRE_HEADER_BYTES)].astype(np.int64)
     ids = heads[:, 1] << 24 | heads[:, 2] << 16 | heads[:, 3] << 8 | heads[:, 4]
-    return np.where((column.sizes >= _PREFIX) & (heads[:, 0] == 0), ids, -1)
+    return np.where((column.sizes >= WIRE_HEADER_BYTES) & (heads[:, 0] == 0), ids, -1)

@@ -37,11 +37,11 @@ def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
 def _values(output: Output, changes: pl.DataFrame) -> pl.Series:
     assert output.sink is not None
     encoder = _encoder(output.sink, output.schema, output.sink.value_schema_id)
-    present = changes.select((pl.col(OP) != DELETE).alias("present")).to_series()
-    if present.all():
+    has_value = changes.select((pl.col(OP) != DELETE).alias("has_value")).to_series()
+    if has_value.all():
         return encoder.encode(changes.select(output.schema.names))
-    values = encoder.encode(changes.filter(present).select(output.schema.names))
-    at = pl.when(present).then(present.cum_sum().cast(pl.Int64) - 1)
+    values = encoder.encode(changes.filter(has_value).select(output.schema.names))
+    at = pl.when(has_value).then(has_value.cum_sum().cast(pl.Int64) - 1)
     positions = changes.select(at.alias("at")).to_series()
     return values.gather(positions) if len(values) else pl.Series(VALUE, [None] * changes.height, pl.Binary)
 

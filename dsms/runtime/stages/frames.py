@@ -21,7 +21,7 @@ from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_checked, write_frames
 
 #: The least size in bytes of a frame that goes into a file, because a file has a cost of its own.
-WORTHWHILE = 1 << 16
+MIN_FILE_BYTES = 1 << 16
 #: The prefix of a file's name; no Arrow stream begins like this.
 _FILE = b"file:"
 
@@ -58,7 +58,7 @@ def pack(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
     """
     parts = iter(frames)
     first = next(parts)
-    if directory is None or first.estimated_size() < WORTHWHILE:
+    if directory is None or first.estimated_size() < MIN_FILE_BYTES:
         return frame_to_ipc(pl.concat([first, *parts]))
     handle, path = tempfile.mkstemp(dir=directory)
     with os.fdopen(handle, "wb") as file, pa.PythonFile(CheckedWriter(file), "w") as out:  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class RefusedArrival:
     """A refused record: its partition and offset, the reason, and its original value."""
 
     partition: int
@@ -105,7 +105,7 @@ class Admitted:
     and the marks of a source with ordered columns."""
 
     delta: Delta
-    dead: tuple[DeadLetter, ...]
+    dead: tuple[RefusedArrival, ...]
     clock: PartitionClock
     marks: Delta | None = None
     #: The orders of deletions by record key, by the columns that the key lacks.
@@ -180,7 +180,7 @@ class Intake:
             return reason[:_LONGEST_REASON].encode(errors="replace").decode()
 
     def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
-        dead = [DeadLetter(arrivals.partition, *refused) for refused in arrivals.refused]
+        dead = [RefusedArrival(arrivals.partition, *refused) for refused in arrivals.refused]
         frame = self._rows(arrivals, dead)
         checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:
@@ -230,7 +230,7 @@ class Intake:
                 absent.setdefault(lacking, []).append(offset + (arrivals.partition << ORDER_SHIFT))
         return {lacking: tuple(orders) for lacking, orders in absent.items()}
 
-    def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:
+    def _rows(self, arrivals: Arrivals, dead: list[RefusedArrival]) -> pl.DataFrame:
         """The decodable records as rows with `__from`, `__weight` and the offset as `__order`, in log order."""
         deletions = _deletions(arrivals)
         if not deletions.any():
@@ -241,10 +241,10 @@ class Intake:
             dead += [_empty(arrivals, int(at)) for at, body in zip(removed, bodies, strict=True) if body is None]
             removed = removed[[body is not None for body in bodies]]
             bodies = [body for body in bodies if body is not None]
-            present = [arrivals.values[int(index)] for index in upserts]
+            upsert_values = [arrivals.values[int(index)] for index in upserts]
             rows = pl.concat(
                 [
-                    self._decoded(arrivals, upserts, self.decode, present, 1, dead),
+                    self._decoded(arrivals, upserts, self.decode, upsert_values, 1, dead),
                     self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
                 ]
             ).sort(ORDER)
@@ -257,7 +257,7 @@ class Intake:
         decode: Decode,
         values: Sequence[Any],
         weight: int,
-        dead: list[DeadLetter],
+        dead: list[RefusedArrival],
     ) -> pl.DataFrame:
         decoded = decode(values)
         kept = decoded.kept if at is None else at if decoded.kept is None else at[decoded.kept]
@@ -271,7 +271,7 @@ class Intake:
         ]
         return decoded.frame.with_columns(columns)
 
-    def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[DeadLetter]) -> pl.DataFrame:
+    def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[RefusedArrival]) -> pl.DataFrame:
         """The rows whose instants and operations are valid, after reading these from columns if they are in columns."""
         if self.source.timestamp is not None:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
@@ -331,7 +331,7 @@ class Intake:
         ]
         return pl.coalesce(pl.lit(None, pl.String), *checks)
 
-    def _late(self, arrivals: Arrivals, offset: int, instant: int) -> DeadLetter:
+    def _late(self, arrivals: Arrivals, offset: int, instant: int) -> RefusedArrival:
         return _dead_letter(
             arrivals, offset, f"{LATE}instant {instant} is below the frontier of its partition at this record"
         )
@@ -364,20 +364,20 @@ def _body(arrivals: Arrivals, index: int) -> object:
     return value
 
 
-def _empty(arrivals: Arrivals, index: int) -> DeadLetter:
+def _empty(arrivals: Arrivals, index: int) -> RefusedArrival:
     """The dead letter of a record without a value and without a readable key."""
     reason = "the record has no value and no readable key"
-    return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), reason, b"")
+    return RefusedArrival(arrivals.partition, int(arrivals.offsets[index]), reason, b"")
 
 
-def _refused(arrivals: Arrivals, refusal: Refusal, at: np.ndarray | None) -> DeadLetter:
+def _refused(arrivals: Arrivals, refusal: Refusal, at: np.ndarray | None) -> RefusedArrival:
     index = refusal.index if at is None else int(at[refusal.index])
-    return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), refusal.message, _body(arrivals, index))
+    return RefusedArrival(arrivals.partition, int(arrivals.offsets[index]), refusal.message, _body(arrivals, index))
 
 
-def _dead_letter(arrivals: Arrivals, offset: int, reason: str) -> DeadLetter:
+def _dead_letter(arrivals: Arrivals, offset: int, reason: str) -> RefusedArrival:
     index = int(np.searchsorted(arrivals.offsets, offset))
-    return DeadLetter(arrivals.partition, offset, reason, _body(arrivals, index))
+    return RefusedArrival(arrivals.partition, offset, reason, _body(arrivals, index))
 
 
 def _instant(column: pl.Series) -> pl.Series:

@@ -24,7 +24,7 @@ from operators.core.errors import ExternalError, UserError
 from operators.core.operator import MEMBER, Move, State, Step
 from operators.state.trace import split_by_key
 from operators.streams.settings import Settings
-from operators.streams.shed import Seen, Shed
+from operators.streams.shed import Shed, ShedStatistics
 
 _ANY = Move(BEGINNING, BEGINNING)
 #: The frontier of each source of a lane, by number.
@@ -43,7 +43,7 @@ class StageStep:
     failures: Mapping[int, str] = field(default_factory=dict)
     work: Works = field(default_factory=dict)
     #: The input of each query's Shed operator, by query.
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    shed_input: Mapping[str, ShedStatistics] = field(default_factory=dict)
 
 
 def read_stage(
@@ -51,15 +51,17 @@ def read_stage(
 ) -> StageStep:
     """Runs the source stage over elements of one source: stateless operators, which do not depend on the frontier.
     `marks` are the lower bounds of its ordered columns; `settings` are those of adjustable operators, by query.
-    Elements from a link already have the source in their order; others get it here."""
+    The order of an element contains its source: elements from a link already have it, others get it here."""
     read = delta.select_columns(lane.columns_read(leaf))
     if isinstance(lane.sources[leaf], Link):
-        return _Running(lane, 0, 0, {leaf: read}, {}, leaf=leaf).step()
-    arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
-    return _Running(lane, 0, 0, arrived, {}, leaf=leaf, settings=settings or {}).step()
+        return _StageRun(lane, 0, 0, {leaf: read}, {}, leaf=leaf).step()
+    arrived = {leaf: _with_source(read, leaf)} | (
+        {marks_of(leaf): _with_source(marks, leaf)} if marks is not None else {}
+    )
+    return _StageRun(lane, 0, 0, arrived, {}, leaf=leaf, settings=settings or {}).step()
 
 
-def _placed(delta: Delta, leaf: int) -> Delta:
+def _with_source(delta: Delta, leaf: int) -> Delta:
     return Delta(delta.frame.with_columns(pl.col(ORDER) + (leaf << SOURCE_SHIFT))) if leaf else delta
 
 
@@ -76,7 +78,7 @@ def target_stage(
     `arrived` has the elements for this target, by exchange; `state` has the traces of the stage's vertices, by vertex
     (new vertices are missing); `moves` are the frontiers of the sources before and after.
     """
-    return _Running(lane, *place, arrived, state, moves).step()
+    return _StageRun(lane, *place, arrived, state, moves).step()
 
 
 def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
@@ -126,7 +128,7 @@ def _defect(error: BaseException) -> str:
 
 
 @dataclass
-class _Running:
+class _StageRun:
     """A run of one stage of a lane on a target; in the source stage, over the source `leaf`."""
 
     lane: Lane
@@ -137,7 +139,7 @@ class _Running:
     moves: tuple[Frontiers, Frontiers] | None = None
     leaf: int | None = None
     settings: Mapping[str, Settings] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    shed_input: dict[str, ShedStatistics] = field(default_factory=dict)
     values: dict[int, Delta] = field(default_factory=dict)
     traces: dict[int, tuple[State, ...]] = field(default_factory=dict)
     faults: dict[int, pl.DataFrame] = field(default_factory=dict)
@@ -147,15 +149,15 @@ class _Running:
     def step(self) -> StageStep:
         flow = self.lane.flow
         for at in flow.by_stage.get(self.stage, ()):
-            self._vertex(at, flow.vertices[at])
+            self._compute(at, flow.vertices[at])
             for done in flow.last_read.get(at, frozenset()) - self.lane.result_vertices:
                 self.values.pop(done, None)
         producers = {number: flow.exchanges[number].producer for number in flow.exchanges_from.get(self.stage, ())}
         sent = {number: self.values[vertex] for number, vertex in producers.items() if self._is_sent(vertex)}
         changes = {at: self.values[at].frame for at in self.lane.result_vertices if at in self.traces}
-        return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.seen)
+        return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.shed_input)
 
-    def _vertex(self, at: int, vertex: Vertex) -> None:
+    def _compute(self, at: int, vertex: Vertex) -> None:
         """Computes the output of a vertex. A vertex whose input failed gets no output, so a defect of an operator fails
         only the vertices above it."""
         if (vertex.single and self.target) or not self._reads(vertex):
@@ -163,18 +165,18 @@ class _Running:
         elif vertex.leaf is not None:
             self.values[at] = self.arrived.get(vertex.leaf, vertex.empty())
         elif all(feed.exchange is not None or feed.vertex in self.values for feed in vertex.inputs):
-            self._operate(at, vertex)
+            self._run_operator(at, vertex)
 
-    def _operate(self, at: int, vertex: Vertex) -> None:
+    def _run_operator(self, at: int, vertex: Vertex) -> None:
         traces = self.state[at] if at in self.state else vertex.operator.traces()
         inputs, move = self._inputs(vertex), self._move(vertex)
-        if at not in self.lane.result_vertices and _idle(inputs, traces, move):
+        if at not in self.lane.result_vertices and _has_no_output(inputs, traces, move):
             self.traces[at], self.values[at] = traces, vertex.empty()
             return
         began, operator = time.perf_counter_ns(), self._with_settings(vertex.operator)
         try:
             step = operator.step(*inputs, traces, move)
-            self._note_seen(operator, inputs, step)
+            self._note_shed_input(operator, inputs, step)
         except (ExternalError, OSError, MemoryError):
             raise
         except UserError as error:  # raised by users' code: its text is sufficient
@@ -191,9 +193,9 @@ class _Running:
         """The operator, with the settings of its query if it has any."""
         return operator.under(self.settings.get(operator.query, ())) if isinstance(operator, Adjustable) else operator
 
-    def _note_seen(self, operator: Any, inputs: list[Delta], step: Step) -> None:
-        if isinstance(operator, Shed) and (seen := operator.seen(inputs[0], len(step.delta))) is not None:
-            self.seen[operator.query] = seen
+    def _note_shed_input(self, operator: Any, inputs: list[Delta], step: Step) -> None:
+        if isinstance(operator, Shed) and (statistics := operator.statistics(inputs[0], len(step.delta))) is not None:
+            self.shed_input[operator.query] = statistics
 
     def _is_sent(self, vertex: int) -> bool:
         """Whether a vertex has output to send: in the source stage, if it depends on the source that is read."""
@@ -216,11 +218,11 @@ class _Running:
     def _input(self, vertex: int, exchange: int | None) -> Delta:
         if exchange is None:
             return self.values[vertex]
-        came = self.arrived.get(exchange)
-        return self.lane.flow.vertices[vertex].empty() if came is None else came
+        arrived = self.arrived.get(exchange)
+        return self.lane.flow.vertices[vertex].empty() if arrived is None else arrived
 
 
-def _idle(inputs: Sequence[Delta], traces: tuple[State, ...], move: Move) -> bool:
+def _has_no_output(inputs: Sequence[Delta], traces: tuple[State, ...], move: Move) -> bool:
     """Whether a step cannot have output: there is no input, and it has no traces or, from the second step on, the
     traces are empty."""
     if not inputs or any(len(delta) for delta in inputs):

@@ -40,8 +40,9 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema, *, keys: boo
     return (form.keys if keys and form.keys is not None else form.decoder)(schema, writer)
 
 
-#: Reasons to refuse a record: in the log of a table, a missing mark; in any log, a statement that skips it.
-FOREIGN = "it lacks the mark of the cluster; only the cluster may write to the log of a table"
+#: Reasons to refuse a record: in the log of a table, the name of another writer or none; in any log, a statement that
+#: skips it.
+FOREIGN = "it does not name the cluster as its writer; only the cluster may write to the log of a table"
 SKIPPED = "skipped by a statement"
 
 
@@ -53,26 +54,26 @@ def arrivals_of(
     values, keys = piece.values(), None
     offsets, instants, ops = piece.offsets, _instants(source, piece), _ops(source, piece)
     arrived = None if source.ahead_ms is None else piece.timestamps()
-    stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
+    kept = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
     refused: tuple[tuple[int, str, object], ...] = ()
     if source.marked_by is not None or skipped:
         reasons = _refusals(source, piece, skipped)
         refused = tuple((int(offsets[at]), reason, values[at]) for at, reason in reasons.items())
-        stay[list(reasons)] = False
+        kept[list(reasons)] = False
     if not isinstance(values, BinaryColumn) and None in values:
         keyed = FORMATS[source.format].keyed
-        keys, beaten = piece.keys() if keyed else [None] * len(values), heartbeats_in(piece, values)
-        beats = [Heartbeat(int(offsets[at]), time) for at, time in beaten.items() if stay[at]]
-        stay[list(beaten)] = False
-    if not stay.all():
-        values, keys = list(compress(values, stay)), None if keys is None else list(compress(keys, stay))
-        offsets, instants = offsets[stay], instants.filter(pl.Series(stay))
-        arrived = None if arrived is None else arrived[stay]
-        ops = None if ops is None else list(compress(ops, stay))
+        keys, heartbeats = piece.keys() if keyed else [None] * len(values), heartbeats_in(piece, values)
+        beats = [Heartbeat(int(offsets[at]), time) for at, time in heartbeats.items() if kept[at]]
+        kept[list(heartbeats)] = False
+    if not kept.all():
+        values, keys = list(compress(values, kept)), None if keys is None else list(compress(keys, kept))
+        offsets, instants = offsets[kept], instants.filter(pl.Series(kept))
+        arrived = None if arrived is None else arrived[kept]
+        ops = None if ops is None else list(compress(ops, kept))
     keys = keys if keys is not None and None in values else None
     beats = sorted([*logged, *beats], key=lambda beat: beat.offset)
-    wrong = _no_instants(piece, np.flatnonzero(stay)[(instants == NO_NUMBER).fill_null(False).to_numpy()])
+    wrong = _no_instants(piece, np.flatnonzero(kept)[(instants == NO_NUMBER).fill_null(False).to_numpy()])
     return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived, refused, wrong)
 
 
@@ -94,14 +95,14 @@ def _late(piece: LogPiece) -> NDArray[np.bool_]:
 
 def _refusals(source: Source, piece: LogPiece, skipped: Collection[int]) -> dict[int, str]:
     """Why records are refused whatever their content, by index."""
-    marked = None if source.marked_by is None else _marked(piece, source.marked_by)
-    foreign = [] if marked is None else np.flatnonzero(~marked).tolist()
-    passed = np.flatnonzero(np.isin(piece.offsets, list(skipped))).tolist() if skipped else []
-    return dict.fromkeys(foreign, FOREIGN) | dict.fromkeys(passed, SKIPPED)
+    own = None if source.marked_by is None else _names_cluster(piece, source.marked_by)
+    foreign = [] if own is None else np.flatnonzero(~own).tolist()
+    skips = np.flatnonzero(np.isin(piece.offsets, list(skipped))).tolist() if skipped else []
+    return dict.fromkeys(foreign, FOREIGN) | dict.fromkeys(skips, SKIPPED)
 
 
-def _marked(piece: LogPiece, cluster: str) -> NDArray[np.bool_]:
-    """Which records the cluster has marked as its own."""
+def _names_cluster(piece: LogPiece, cluster: str) -> NDArray[np.bool_]:
+    """Which records name the cluster as their writer."""
     return piece.header(BY_HEADER).bin.starts_with(f"{cluster}/".encode()).fill_null(False).to_numpy().copy()
 
 

@@ -41,28 +41,28 @@ class ResultEncoding:
 def result_messages(
     lane: Lane, changes: Mapping[int, pl.DataFrame], encoding: ResultEncoding, outbox: Outbox
 ) -> Iterator[ResultChanges | ResultFailed]:
-    """The encoded changes of each ending whose vertex is in `changes`, and the failure of each output that cannot be
+    """The encoded changes of each group whose vertex is in `changes`, and the failure of each output that cannot be
     encoded."""
-    for number, ending in enumerate(lane.endings):
-        frame = changes.get(ending.vertex)
+    for number, group in enumerate(lane.encoding_groups):
+        frame = changes.get(group.vertex)
         if frame is not None:
-            yield from _Ending(lane, number, ending, encoding, outbox).messages(frame)
+            yield from _Group(lane, number, group, encoding, outbox).messages(frame)
 
 
 @dataclass(frozen=True)
-class _Ending:
+class _Group:
     lane: Lane
     number: int
-    ending: EncodingGroup
+    group: EncodingGroup
     encoding: ResultEncoding
     outbox: Outbox
 
     def messages(self, changes: pl.DataFrame) -> Iterator[ResultChanges | ResultFailed]:
         """The changes as one message. If that fails, each member of a family is encoded by itself, so that only the
         query fails whose result cannot be encoded."""
-        outputs = {number: self.lane.outputs[number] for number in self.ending.numbers}
+        outputs = {number: self.lane.outputs[number] for number in self.group.numbers}
         if all(output.name != self.encoding.poisoned for output in outputs.values()):
-            together = self._encoded(outputs[self.ending.numbers[0]], changes)
+            together = self._encoded(outputs[self.group.numbers[0]], changes)
             if not isinstance(together, str):
                 yield from [together] if together is not None else []
                 return

@@ -19,7 +19,7 @@ from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.links import query_of
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.stages.incomplete_deletions import without_incomplete_deletions
-from dsms.runtime.stages.intake import Admitted, DeadLetter
+from dsms.runtime.stages.intake import Admitted, RefusedArrival
 from dsms.runtime.stages.lane_step import of_member, read_stage, routes
 from dsms.runtime.stages.wire import (
     NO_LANE,
@@ -28,7 +28,7 @@ from dsms.runtime.stages.wire import (
     Outbox,
     PartitionMoved,
     RefusedRecord,
-    ShedSeen,
+    ShedInput,
     SlicePosition,
     SourceFailed,
     SourceWaits,
@@ -180,8 +180,8 @@ class _Slice:
         settings = {query: settings_of(at, found) for query, found in slice_.settings.items()}
         step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, settings)
         step = without_incomplete_deletions(lane, leaf, step, read.admitted.absent)
-        for query, seen in step.seen.items():
-            send(ShedSeen(query, at, seen))
+        for query, statistics in step.shed_input.items():
+            send(ShedInput(query, at, statistics))
         send(VerticesWorked({lane.flow.leaf(leaf): read.work, **step.work}))
         for vertex, reason in step.failures.items():
             send(VertexFailed(vertex, reason))
@@ -206,12 +206,14 @@ class _Slice:
             dead = [each for frame in frames for each in self._dead_letters(output, frame, values)]
             self._send_dead_letters(fault_owner(output.id, self.request.slice.source_id), dead)
 
-    def _dead_letters(self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]) -> Iterator[DeadLetter]:
+    def _dead_letters(
+        self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]
+    ) -> Iterator[RefusedArrival]:
         for order, reason in faults.select(ORDER, FAULT).iter_rows():
             offset = origin(order)[2]
-            yield DeadLetter(self.request.slice.partition, offset, reason, values.get(offset), output.name)
+            yield RefusedArrival(self.request.slice.partition, offset, reason, values.get(offset), output.name)
 
-    def _send_dead_letters(self, owner: str, dead: Sequence[DeadLetter]) -> None:
+    def _send_dead_letters(self, owner: str, dead: Sequence[RefusedArrival]) -> None:
         if dead:
             refused = [RefusedRecord(each.offset, each.reason, _raw(each.value), each.query) for each in dead]
             slice_, source = self.request.slice, self.request.source

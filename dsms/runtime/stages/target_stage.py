@@ -155,13 +155,15 @@ class TargetStage:
     ) -> Callable[[], None]:
         """Runs a lane on a target. New runs are written in the background; the returned function waits for them."""
         context = self.context
-        lane, known = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
-        prefix, stage_input = f"{context.prefix}/{lane.id}/{target}", known.stage_inputs[self.stage]
+        lane, progress = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
+        prefix, stage_input = f"{context.prefix}/{lane.id}/{target}", progress.stage_inputs[self.stage]
         began, arrived = time.perf_counter_ns(), received.deltas()
-        taken = StageQueue(lane, self.stage, known.names[target], store.read).taken(stage_input, arrived, prefix)
+        taken = StageQueue(lane, self.stage, progress.names[target], store.read).taken(stage_input, arrived, prefix)
         stage_served, queued = served(self.stage, arrived, taken), taken.names
-        moves = stage_input.frontiers(received.frontiers(known))
-        step = _NO_STEP if stage_input.take == 0 else self._work(lane, target, known.names[target], taken, moves, store)
+        moves = stage_input.frontiers(received.frontiers(progress))
+        step = (
+            _NO_STEP if stage_input.take == 0 else self._work(lane, target, progress.names[target], taken, moves, store)
+        )
         names, written = name_runs(lane, step.state, prefix)
         stored = store.write({**written, **taken.fresh})
         received.elements.clear()

@@ -27,7 +27,7 @@ from dsms.runtime.stages.stored_state import Names
 from operators.core.delta import Delta
 from operators.core.errors import ExternalError
 from operators.core.ordering import Ordering
-from operators.streams.shed import Seen
+from operators.streams.shed import ShedStatistics
 
 #: The stage number of envelopes to the driver; later stages pass them on.
 DRIVER = 0
@@ -104,7 +104,7 @@ class DeadLetters(Message, frozen=True, array_like=True, tag=True):
     partition: int
     start: int
     end: int
-    letters: list[RefusedRecord]
+    refused: list[RefusedRecord]
 
 
 class SourceFailed(Message, frozen=True, array_like=True, tag=True):
@@ -151,12 +151,12 @@ class Unread(Message, frozen=True, array_like=True, tag=True):
     records: int
 
 
-class ShedSeen(Message, frozen=True, array_like=True, tag=True):
+class ShedInput(Message, frozen=True, array_like=True, tag=True):
     """Source stage → driver: the input of a query's Shed from a source partition."""
 
     query: str
     partition: int
-    seen: Seen
+    statistics: ShedStatistics
 
 
 class RowsInFault(Message, frozen=True, array_like=True, tag=True):
@@ -184,9 +184,9 @@ class StageServed(Message, frozen=True, array_like=True, tag=True):
 
 
 class ResultChanges(Message, frozen=True, array_like=True, tag=True):
-    """Target stage → driver: the encoded changes of an ending of the lane, ready to be published."""
+    """Target stage → driver: the encoded changes of an encoding group of the lane, ready to be published."""
 
-    ending: int
+    group: int
     frame: Frame
 
 
@@ -203,7 +203,7 @@ AnyMessage = (
     | ResultFailed
     | VerticesWorked
     | Unread
-    | ShedSeen
+    | ShedInput
     | RowsInFault
     | StateStored
     | StageServed

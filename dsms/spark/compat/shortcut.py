@@ -8,7 +8,7 @@ from dataclasses import dataclass
 #: The environment variable with the names of the shortcuts to turn off; `1` or `all` turns all of them off.
 SWITCH = "DSMS_PLAIN_SPARK"
 #: The Spark versions (major and minor) with which all shortcuts were tested.
-SEEN_WITH = ("4.3",)
+TESTED_VERSIONS = ("4.3",)
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Shortcut:
         return not {"1", "all", self.name} & {*off}
 
 
-def unseen(version: str) -> bool:
+def untested(version: str) -> bool:
     """Whether the shortcuts have not been tested with a version of Spark.
 
-    >>> unseen("4.3.0"), unseen("5.0.1")
+    >>> untested("4.3.0"), untested("5.0.1")
     (False, True)
     """
-    return ".".join(version.split(".")[:2]) not in SEEN_WITH
+    return ".".join(version.split(".")[:2]) not in TESTED_VERSIONS

@@ -18,8 +18,8 @@ from dsms.planner.optimizer.sketches import approximated
 from dsms.planner.optimizer.window_ranges import with_ranges
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
-from dsms.sql.parser.bounds import check_statement, within_limits
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.statement_limits import check_statement, within_limits
 from operators.core.errors import UserError
 from operators.expressions import Expression, column
 
@@ -33,11 +33,11 @@ def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
         return approximated(node, query.sketch_error)
     if not query.sheddable:
         return node
-    only = None if query.shed_where is None else partial(_bound, query.shed_where)
+    only = None if query.shed_where is None else partial(_shed_condition, query.shed_where)
     return with_shedding(node, query.id, error_columns=query.error_columns, only=only)
 
 
-def _bound(text: str, stream: logical.StreamScan) -> Expression:
+def _shed_condition(text: str, stream: logical.StreamScan) -> Expression:
     """The condition `text`, bound over the columns of a stream. Raises a UserError that quotes it if it is not a
     condition."""
     fields = schema(stream)

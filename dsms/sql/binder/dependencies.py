@@ -11,9 +11,9 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, number_of
 from dsms.sql.binder.scalars.expression_functions import written_name
-from dsms.sql.parser.bounds import balance
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import without_public
+from dsms.sql.parser.statement_limits import balance_conditions
 from dsms.sql.parser.table_names import name_of
 
 _CALL = re.compile(r"\b(\w+)\s*\(")
@@ -75,7 +75,7 @@ def _parsed(select: str) -> exp.Expr:
     """The parsed query. The cache is small because trees are large; it suffices because a query is parsed for its
     dependencies just before it is planned."""
     tree = without_public(sqlglot.parse_one(select, read=Dsms))
-    balance(tree)
+    balance_conditions(tree)
     return tree
 
 

@@ -1,5 +1,5 @@
-"""Makes defaults of a query explicit: replaces views of the current instant by Now, and adds the default windows of CQL
-and PIPES."""
+"""Makes defaults of a query explicit: replaces views of the current instant, which select MAX(Timepoint) from the
+clock, by Now, and adds the default windows of CQL and PIPES."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.model.position import error_at
 from dsms.sql.binder.scalars.now_bounds import NOW_HINT, POINTS
-from dsms.sql.binder.scope import NotFound
+from dsms.sql.binder.scope import ColumnNotFound
 from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, is_clock, view_tree
 from dsms.sql.parser import nodes
 from dsms.sql.parser.table_names import name_of
@@ -22,19 +22,22 @@ _CLOCK_HINT = "read a relation at points of time: FROM R[Sync](S); Now is the cu
 
 def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
     """Modifies the query in place: replaces columns of views over MAX(Timepoint) by Now; if the query has PIPES
-    windows, adds the now-window to streams without a window. Raises SqlError for misplaced clocks."""
+    windows, gives streams without a window one of the current instant. Raises SqlError if the clock is read in a
+    place where only relations are allowed."""
     for select in list(query.find_all(exp.Select)):
         _without_now_views(select, catalog)
     _check_clock(query, catalog)
     if _notation(query) == "pipes":
         for table in _bare_streams(query, catalog):
-            _put_around(table, nodes.StreamWindow(kind="now", notation="pipes"))
+            _wrap(table, nodes.StreamWindow(kind="now", notation="pipes"))
     return query
 
 
 def misplaced_now(error: SqlError) -> SqlError:
     """The error itself, or a clearer one if Now was used where only columns are allowed."""
-    if not isinstance(error.__cause__, NotFound) or not error.__cause__.message.lower().startswith('column "now"'):
+    if not isinstance(error.__cause__, ColumnNotFound) or not error.__cause__.message.lower().startswith(
+        'column "now"'
+    ):
         return error
     return SqlError("Now is not supported here", line=error.line, column=error.column, hint=NOW_HINT)
 
@@ -64,7 +67,7 @@ def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
     tree = expanded(query.copy(), catalog)
     if _notation(tree) == "cql":
         for table in list(_bare_streams(tree, catalog)):
-            _put_around(table, nodes.StreamWindow(kind="range", notation="cql"))
+            _wrap(table, nodes.StreamWindow(kind="range", notation="cql"))
     for window in [node for node in tree.find_all(nodes.StreamWindow) if _has_default_stream(node)]:
         window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
     return tree
@@ -101,7 +104,7 @@ def _item(table: exp.Table) -> exp.Expr:
     return item
 
 
-def _put_around(table: exp.Table, window: nodes.StreamWindow) -> None:
+def _wrap(table: exp.Table, window: nodes.StreamWindow) -> None:
     item = _item(table)
     item.replace(window)
     window.set("this", item)
@@ -117,7 +120,7 @@ def _is_cte(table: exp.Table) -> bool:
 
 def _without_now_views(select: exp.Select, catalog: Catalog) -> None:
     """Removes views of the current instant from FROM and replaces their columns by Now or by their constants."""
-    for table in [source.this for source in _sources(select) if isinstance(source.this, exp.Table)]:
+    for table in [source.this for source in _from_items(select) if isinstance(source.this, exp.Table)]:
         view = _now_view(table, catalog)
         if view is not None:
             _check_place(select, table)
@@ -125,7 +128,7 @@ def _without_now_views(select: exp.Select, catalog: Catalog) -> None:
             _remove(select, table)
 
 
-def _sources(select: exp.Select) -> list[exp.Expr]:
+def _from_items(select: exp.Select) -> list[exp.Expr]:
     source = select.args.get("from_")
     return [] if source is None else [source, *(select.args.get("joins") or [])]
 
@@ -133,14 +136,14 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
     if not isinstance(table.this, exp.Identifier | exp.Anonymous):
         return None
-    named = catalog.get(_name_or_nothing(table))
+    named = catalog.get(_name_or_empty(table))
     if not isinstance(named, Query) or named.periodic is None:
         return None
     view = clock_view(view_tree(named), catalog)
     return view if view is not None and view.outputs else None
 
 
-def _name_or_nothing(table: exp.Table) -> str:
+def _name_or_empty(table: exp.Table) -> str:
     """The name of a table reference, or "" for functions in FROM, which binding refuses."""
     arguments = getattr(table.this, "expressions", [])
     plain = isinstance(table.this, exp.Identifier) or (len(arguments) == 1 and isinstance(arguments[0], exp.Column))
@@ -148,7 +151,7 @@ def _name_or_nothing(table: exp.Table) -> str:
 
 
 def _check_place(select: exp.Select, table: exp.Table) -> None:
-    if len(_sources(select)) == 1:
+    if len(_from_items(select)) == 1:
         raise error_at(table, "a query cannot read the current instant alone", hint=_CLOCK_HINT)
     join = table.parent
     if isinstance(join, exp.Join) and (join.side or join.args.get("using")):
@@ -197,7 +200,7 @@ def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
     for table in query.find_all(exp.Table):
         if isinstance(table.parent, nodes.SyncRelation) and table.arg_key == "expressions":
             continue
-        name = _name_or_nothing(table)
+        name = _name_or_empty(table)
         named = catalog.get(name)
         if is_clock(name) or (isinstance(named, Query) and named.periodic is not None):
             noun = "the clock" if is_clock(name) else f"a stream over {CLOCK}"

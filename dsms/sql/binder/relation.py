@@ -57,11 +57,11 @@ class Context:
     """The context of binding: the catalog, the common tables of WITH and the enclosing query.
 
     `query` is the SELECT whose parts are bound. With `shown_to_users`, users see its result; with `caller_fills_empty`,
-    the caller supplies the values of aggregates over no rows. `outer` is the enclosing query. `base` has the values of
-    those of its columns that the query uses; every relation that is bound with a base contains these columns.
-    `recursions` is the number of enclosing WITH RECURSIVE. With `fields_named`, a selected field of a struct gives its
-    name to the column; with `streams_united`, equal tuples of streams are duplicates in a UNION only if their
-    timestamps are equal, too.
+    the caller supplies the values of aggregates over no rows. `outer` is the enclosing query. `domain` is the plan of
+    the values of those of its columns that the query uses (see `nested.correlation`); every relation that is bound with
+    a domain contains these columns. `recursions` is the number of enclosing WITH RECURSIVE. With `fields_named`, a
+    selected field of a struct gives its name to the column; with `streams_united`, equal tuples of streams are
+    duplicates in a UNION only if their timestamps are equal, too.
     """
 
     catalog: Catalog
@@ -69,7 +69,7 @@ class Context:
     on_name: OnName = ignore_name
     ctes: dict[str, CommonTable] = field(default_factory=dict)
     outer: Outer | None = None
-    base: logical.Node | None = None
+    domain: logical.Node | None = None
     shown_to_users: bool = False
     caller_fills_empty: bool = False
     recursions: int = 0
@@ -78,14 +78,15 @@ class Context:
 
     @property
     def outer_columns(self) -> tuple[str, ...]:
-        """The names of the enclosing query's columns that relations bound in this context contain, besides their
-        own."""
-        return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
+        """The names of the columns of the enclosing query that relations bound in this context contain in addition to
+        their own."""
+        return () if self.domain is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 
 
 @singledispatch
 def bind_relation(table: exp.Expr, context: Context) -> Relation:
-    """Binds one item of FROM. Handlers are in `from_items` and, for the classes of WINDOWED, in `stream_windows`.
+    """Binds one item of FROM. Handlers are in `from_items` and, for the classes of FROM_ITEM_BINDERS, in
+    `stream_windows`.
     Modules that need the recursion import it from here, to avoid circular imports."""
     raise not_supported(table, f"{table.key.upper()} in FROM")
 
@@ -116,8 +117,8 @@ def relation_of(node: logical.Node, fields: pa.Schema, alias: str | None = None)
 
 @singledispatch
 def bind_query(query: exp.Expr, context: Context) -> Relation:
-    """Binds a query: its plan has the outer columns of the context, then those of the result. Handlers are in `select`
-    and `set_queries`."""
+    """Binds a query. Its plan has the outer columns of the context, then the columns of the result. Handlers are in
+    `select` and `set_queries`."""
     raise not_supported(query, query.key.upper().replace("_", " "))
 
 

@@ -29,17 +29,18 @@ class Entry:
 
     @property
     def spelling(self) -> str:
+        """The name as the user writes it, with the alias if there is one."""
         return self.name if self.alias is None else f"{self.alias}.{self.name}"
 
 
-class NotFound(UserError):
+class ColumnNotFound(UserError):
     """No column has that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query. `bindings` has the names of those of its columns that the subquery uses, each
-    with the column of the subquery's plan that has its values."""
+    """The scope of the enclosing query. `bindings` lists the columns of it that the subquery uses: the name of each,
+    and the column of the subquery's plan with its values."""
 
     scope: Scope
     bindings: tuple[tuple[str, Column], ...] = ()
@@ -50,7 +51,7 @@ class Outer:
         return tuple(column for _, column in self.bindings)
 
 
-class Correlated(Exception):
+class OuterColumnMissing(Exception):
     """A subquery uses a column of the enclosing query `outer` that its plan does not contain yet. `bind_inside`
     catches it and binds the subquery again with that column."""
 
@@ -67,22 +68,23 @@ Rewrite = Callable[[exp.Expr], Expression | None]
 class Scope:
     """Resolves names without regard to case; `fields` are the columns of the plan's output, `entries` their names.
 
-    `known` has the values of nodes that are already computed, by the `id` of the node; `rewrite` replaces nodes, for
-    example by the columns of a grouping. Names that are unknown here are looked up in the enclosing query.
+    `computed` has the expressions of nodes whose values are already columns of the plan, by the `id` of the node;
+    `rewrite` replaces other nodes, for example by the columns of a grouping. Names that are unknown here are looked up
+    in the enclosing query.
 
     >>> scope = Scope(pa.schema([("bidder", pa.int64())]), "B")
     >>> scope.resolve("BIDDER").name, scope.resolve("bidder", "b").name
     ('bidder', 'bidder')
     >>> scope.resolve("biddr")
     Traceback (most recent call last):
-    dsms.sql.binder.scope.NotFound: column "biddr" not found; have: B.bidder
+    dsms.sql.binder.scope.ColumnNotFound: column "biddr" not found; have: B.bidder
     """
 
     fields: pa.Schema
     alias: str | None = None
     entries: tuple[Entry, ...] = ()
     outer: Outer | None = None
-    known: Mapping[int, Expression] = field(default_factory=dict)
+    computed: Mapping[int, Expression] = field(default_factory=dict)
     rewrite: Rewrite | None = None
 
     def __post_init__(self) -> None:
@@ -101,7 +103,7 @@ class Scope:
 
     def rewritten(self, node: exp.Expr) -> Expression | None:
         """The value of a node that is already computed; None for every other node."""
-        value = self.known.get(id(node))
+        value = self.computed.get(id(node))
         return self.rewrite(node) if value is None and self.rewrite is not None else value
 
     def resolve(self, name: str, alias: str | None = None) -> Column:
@@ -112,7 +114,7 @@ class Scope:
             return column
         asked = name if alias is None else f"{alias}.{name}"
         choices = self._choices(asked)
-        raise NotFound(f'column "{asked}" not found', hint=f"have: {choices}" if choices else "")
+        raise ColumnNotFound(f'column "{asked}" not found', hint=f"have: {choices}" if choices else "")
 
     def find(self, name: str, alias: str | None = None) -> Column | None:
         """Like `resolve`, but None for an unknown name."""
@@ -131,7 +133,7 @@ class Scope:
         return self.has(name) or (self.outer is not None and self.outer.scope.sees(name))
 
     def _matches(self, name: str, alias: str | None) -> list[Entry]:
-        matches = [entry for entry in self.entries if _same(entry.name, name) and _answers(entry, alias)]
+        matches = [entry for entry in self.entries if _same(entry.name, name) and _matches_alias(entry, alias)]
         exact = [entry for entry in matches if entry.name == name]
         return exact if len(matches) > 1 and exact else matches
 
@@ -140,7 +142,7 @@ class Scope:
             return None
         bound = dict(self.outer.bindings).get(column.name)
         if bound is None:
-            raise Correlated(self.outer, column)
+            raise OuterColumnMissing(self.outer, column)
         return bound
 
     def _all_entries(self) -> tuple[Entry, ...]:
@@ -196,7 +198,7 @@ def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:
     return replace(entry, column=Column(names.get(column.name, column.name), column.type, column.nullable))
 
 
-def _answers(entry: Entry, alias: str | None) -> bool:
+def _matches_alias(entry: Entry, alias: str | None) -> bool:
     return not entry.qualified if alias is None else _same(entry.alias or "", alias)
 
 

@@ -37,12 +37,12 @@ class BodySql:
     """A piece of SQL in a body: its text, and its location in the script."""
 
     sql: str
-    place: st.Place
+    place: st.TextLocation
 
 
 @dataclass(frozen=True, slots=True)
-class Simple:
-    """INSERT, UPDATE or DELETE. `where` is the condition of `INSERT … VALUES … WHERE condition`."""
+class RowChange:
+    """INSERT, UPDATE or DELETE on a local table. `where` is the condition of `INSERT … VALUES … WHERE condition`."""
 
     verb: str
     text: BodySql
@@ -66,7 +66,7 @@ class Loop:
     body: tuple[BodyStatement, ...]
 
 
-BodyStatement = Simple | Branch | Loop
+BodyStatement = RowChange | Branch | Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class CreatePythonAggregate(st.Statement):
 
     @property
     def window(self) -> bool:
-        """False: windows can use an aggregate in Python, but so can other queries."""
+        """False: an aggregate in Python is never for windows alone; both GROUP BY and windows can use it."""
         return False
 
     @property
@@ -219,19 +219,19 @@ def _statement(cursor: Cursor) -> BodyStatement:
             "have: INSERT, UPDATE, DELETE, IF, WHILE",
         )
     tokens = _until(cursor, (";", "}"))
-    return _simple(cursor, word, tokens)
+    return _row_change(cursor, word, tokens)
 
 
-def _simple(cursor: Cursor, verb: str, tokens: list[Token]) -> Simple:
+def _row_change(cursor: Cursor, verb: str, tokens: list[Token]) -> RowChange:
     values = next((at for at, token in enumerate(tokens) if unquoted_text(token).upper() == "VALUES"), None)
     if verb != "INSERT" or values is None:
-        return Simple(verb.lower(), _text(cursor, tokens))
+        return RowChange(verb.lower(), _text(cursor, tokens))
     depth = 0
     for at, token in enumerate(tokens):
         depth += {"(": 1, ")": -1}.get(unquoted_text(token), 0)
         if at > values and depth == 0 and unquoted_text(token).upper() == "WHERE":
-            return Simple("insert", _text(cursor, tokens[:at]), _text(cursor, tokens[at + 1 :]))
-    return Simple("insert", _text(cursor, tokens))
+            return RowChange("insert", _text(cursor, tokens[:at]), _text(cursor, tokens[at + 1 :]))
+    return RowChange("insert", _text(cursor, tokens))
 
 
 def _until(cursor: Cursor, stops: tuple[str, ...]) -> list[Token]:
@@ -249,15 +249,15 @@ def _text(cursor: Cursor, tokens: list[Token]) -> BodySql:
     return BodySql(cursor.text_of(tokens), place_of(tokens[0]))
 
 
-def _rest(first: str, *, replace: bool) -> Callable[[Cursor, st.Name | None], st.Statement]:
+def _parser_of(first: str, *, replace: bool) -> Callable[[Cursor, st.Name | None], st.Statement]:
     return lambda cursor, _: create_aggregate(cursor, first, replace=replace)
 
 
-#: The words that begin the statement; ESL's paper prints it once without CREATE.
+#: The first words of the statement, each with the parser of the rest; ESL's paper prints it once without CREATE.
 STARTS: Final[dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]]] = {
-    **{("CREATE", first): _rest(first, replace=False) for first in _KINDS},
-    **{("CREATE", "OR", "REPLACE", first): _rest(first, replace=True) for first in _KINDS},
-    ("AGGREGATE",): _rest("AGGREGATE", replace=False),
+    **{("CREATE", first): _parser_of(first, replace=False) for first in _KINDS},
+    **{("CREATE", "OR", "REPLACE", first): _parser_of(first, replace=True) for first in _KINDS},
+    ("AGGREGATE",): _parser_of("AGGREGATE", replace=False),
 }
 
 

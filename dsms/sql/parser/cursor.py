@@ -8,7 +8,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.limits import NO_LIMITS, Limits
-from dsms.model.statements import Name, Place
+from dsms.model.statements import Name, TextLocation
 from dsms.model.types import parse_type
 from operators.core.errors import UserError
 
@@ -18,9 +18,9 @@ _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, Tok
 DATABASE, PUBLIC = "DSMS", "PUBLIC"
 
 
-def place_of(token: Token) -> Place:
-    """The location of a token's first character, computed from the column of the last one, which sqlglot gives."""
-    return Place(token.line, max(token.col - (token.end - token.start), 1))
+def place_of(token: Token) -> TextLocation:
+    """The location of a token's first character. sqlglot stores the column of the last one."""
+    return TextLocation(token.line, max(token.col - (token.end - token.start), 1))
 
 
 def unquoted_text(token: Token) -> str:
@@ -45,7 +45,7 @@ class Cursor:
         """The next token, without consuming it. Raises SqlError at the end."""
         if not self.more():
             last = place_of(self.tokens[-1])
-            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("unexpected end of statement")
+            raise TextLocation(last.line, last.column + len(self.tokens[-1].text)).error("unexpected end of statement")
         return self.tokens[self.at]
 
     def peeks(self, word: str) -> bool:
@@ -85,17 +85,17 @@ class Cursor:
         self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
-    def rest_as_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
-        """Consumes the rest of the statement: an identifier, with or without a word of `after` before it. A word of
-        `after` that comes last is the identifier."""
-        if self.peek().text.upper() in after and len(self.tokens) - self.at > 1:
+    def rest_as_name(self, what: str, optional: tuple[str, ...] = ()) -> Name:
+        """Consumes the rest of the statement, which is an identifier, after one of the `optional` words or without one.
+        If such a word is all that is left, it is the identifier."""
+        if self.peek().text.upper() in optional and len(self.tokens) - self.at > 1:
             self.next()
         name = self.name(what)
         self.end()
         return name
 
     def name_of(self, token: Token, what: str) -> Name:
-        """The identifier that a token spells; subscript digits become digits. Raises SqlError for other tokens."""
+        """The identifier that a token spells, subscript digits as ordinary digits. Raises SqlError for other tokens."""
         text = unicodedata.normalize("NFKC", token.text)
         if not all(part.isidentifier() for part in text.replace("-", "_").split(".")):
             raise place_of(token).error(f'"{token.text}" is not a valid {what}')
@@ -117,7 +117,7 @@ class Cursor:
             self.fail(f'expected something before "{self.tokens[min(self.at, len(self.tokens) - 1)].text}"')
         return self.script[tokens[0].start : tokens[-1].end + 1]
 
-    def starts_type(self, tokens: list[Token]) -> bool:
+    def is_type(self, tokens: list[Token]) -> bool:
         """Whether the tokens are the text of a type."""
         try:
             parse_type(self.text_of(tokens))

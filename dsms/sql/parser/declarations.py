@@ -12,9 +12,10 @@ from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
 _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "AHEAD", "TAGGED", "REGISTRY", "CONSTRAINT")
-#: A clause name directly after one of these is an ordinary word in CONSTRAINT, as in `CONSTRAINT ORDERED BY a WITHIN 1,
-#: ORDERED …`; [] stands for the start of the clause. In other clauses, only BY has this effect.
-_INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
+#: The name of a clause directly after one of these does not begin a clause. After BY it is a column, as in `ORDERED BY
+#: timestamp`. After a comma or at the beginning ([]) of CONSTRAINT, it begins a constraint, as in `CONSTRAINT ORDERED
+#: BY a WITHIN 1, ORDERED …`; these two apply only there.
+_BEFORE_ORDINARY_WORDS: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", "LATE", *_SOURCE_CLAUSES)
 #: The clauses that only CREATE STREAM has.
 _STREAM_ONLY = ("source", "order by", "ordered", "late")
@@ -36,9 +37,9 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
         raise label.place.error(f'label "{label.text}" differs from the name "{name.text}"')
     renamed = _new_names(cursor)
     if cursor.peeks("("):
-        return _declared(cursor, name)
+        return _declared_stream(cursor, name)
     if cursor.peeks("AS") or cursor.peeks("WITH"):
-        query = replace(queries.named(cursor, name, "view", "streamed"), stream=True)
+        query = replace(queries.named_query(cursor, name, "view", "streamed"), stream=True)
         return query.with_columns(renamed) if renamed else query
     cursor.expect("OVER")
     source = cursor.name("source name")
@@ -88,20 +89,20 @@ def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
     return tuple(listed)
 
 
-def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
+def _declared_stream(cursor: Cursor, name: st.Name) -> st.DeclareStream:
     columns = _columns(cursor)
     by_name = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
     order = by_name.get("order by") or by_name.get("ordered")
-    ordered = None if order is None else _ordered(order)
+    ordered = None if order is None else _ordering_column(order)
     if ordered is not None and (clash := by_name.get("timestamp")):
         raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "use only one of them")
     topic, function = _topic(by_name.get("source"), name)
     rest = tuple(clause for clause in by_name.values() if clause.name not in _STREAM_ONLY)
-    late = _late(by_name.get("late"))
+    late = _late_stream(by_name.get("late"))
     return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in by_name, late)
 
 
-def _late(clause: st.Clause | None) -> st.Name | None:
+def _late_stream(clause: st.Clause | None) -> st.Name | None:
     """The stream of `LATE INTO name`."""
     if clause is None:
         return None
@@ -110,7 +111,7 @@ def _late(clause: st.Clause | None) -> st.Name | None:
     return st.Name(clause.words[1], clause.place)
 
 
-def _ordered(clause: st.Clause) -> st.Name:
+def _ordering_column(clause: st.Clause) -> st.Name:
     words = clause.words if clause.name == "order by" else clause.words[1:]
     if len(words) != 1 or (clause.name == "ordered" and clause.words[0].upper() != "BY"):
         raise clause.place.error("invalid ORDERED BY clause", "have: ORDERED BY column")
@@ -149,7 +150,7 @@ def column(tokens: list[Token], cursor: Cursor) -> st.ColumnDefinition:
         tokens = tokens[:-1]
     if len(tokens) < 2:
         cursor.fail("a column needs a name and a type")
-    type_first = not cursor.starts_type(tokens[1:]) and cursor.starts_type(tokens[:-1])
+    type_first = not cursor.is_type(tokens[1:]) and cursor.is_type(tokens[:-1])
     name, type_tokens = (tokens[-1], tokens[:-1]) if type_first else (tokens[0], tokens[1:])
     return st.ColumnDefinition(cursor.name_of(name, "column name"), cursor.text_of(type_tokens), nullable)
 
@@ -160,19 +161,18 @@ def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
     while cursor.more():
         token = cursor.peek()
         name = cursor.one_of(choices, "clause")
-        words = _words(cursor, choices, _INSIDE if name == "CONSTRAINT" else _INSIDE[:1])
+        words = _words(cursor, choices, _BEFORE_ORDINARY_WORDS if name == "CONSTRAINT" else _BEFORE_ORDINARY_WORDS[:1])
         if any(name.lower() == other.name for other in parsed):
             raise place_of(token).error(f"clause {name} is given twice")
         parsed.append(st.Clause(name.lower(), words, place_of(token)))
     return tuple(parsed)
 
 
-def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:
-    """Consumes the words up to the next clause. A clause name after a word of `inside` is an ordinary word."""
+def _words(cursor: Cursor, choices: tuple[str, ...], before: Sequence[list[str]]) -> tuple[str, ...]:
+    """Consumes the words up to the next clause. A word directly after one of `before` does not begin a clause."""
     words: list[str] = []
     depth = 0
-    # the word after BY is a name, even if it is also a clause name: ORDERED BY timestamp
-    while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words[-1:] in inside):
+    while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words[-1:] in before):
         token = cursor.next()
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         words.append("BY" if token.text.upper() == "BY" else token.text)

@@ -45,8 +45,8 @@ class Dsms(Postgres):
             nodes.WholeQuery: lambda self, node: self.sql(node, "this"),
             nodes.Span: lambda self, node: _words(self.sql(node, "this"), self.sql(node, "unit")),
             nodes.StreamWindow: lambda self, node: _window(self, node),
-            nodes.WindowTable: lambda self, node: _table_function(self, node),
-            nodes.TableFunction: lambda self, node: _call(self, node),
+            nodes.WindowTable: lambda self, node: _window_table(self, node),
+            nodes.TableFunction: lambda self, node: _table_function(self, node),
             nodes.Descriptor: lambda self, node: f"DESCRIPTOR({self.expressions(node, flat=True)})",
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
@@ -115,14 +115,14 @@ def _synchronised(generator: Any, node: exp.Expr) -> str:
     return _words(f"R[{generator.expressions(node, flat=True)}]({inner})", alias) + _joins(generator, node)
 
 
-def _call(generator: Any, node: exp.Expr) -> str:
+def _table_function(generator: Any, node: exp.Expr) -> str:
     inner, alias = _without_alias(generator, node)
     table = _words(f"TABLE {inner}", _clause(generator, node, "PARTITION BY", "partition"))
     arguments = ", ".join([table, *(generator.sql(argument) for argument in node.expressions)])
     return _words(f"{node.args['function']}({arguments})", alias) + _joins(generator, node)
 
 
-def _table_function(generator: Any, node: exp.Expr) -> str:
+def _window_table(generator: Any, node: exp.Expr) -> str:
     inner, alias = _without_alias(generator, node)
     columns = node.args.get("partition") or []
     partition = f"PARTITION BY ({', '.join(generator.sql(column) for column in columns)})" if columns else ""

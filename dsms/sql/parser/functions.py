@@ -149,7 +149,7 @@ def _listed(cursor: Cursor) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _decoded(text: str, place: st.Place) -> bytes:
+def _decoded(text: str, place: st.TextLocation) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

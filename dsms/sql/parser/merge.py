@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dsms.model import statements as st
 from dsms.model.position import error_at
 from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
-from dsms.sql.parser.tables import name_of, parse_whole_statement, table_of, target_of
+from dsms.sql.parser.tables import located_name, parse_whole_statement, table_of, target_of
 
 _ROWS: dict[tuple[str, ...], Literal["both", "source", "table"]] = {
     ("MATCHED",): "both",
@@ -115,7 +115,7 @@ def _branch(when: exp.Expr, rows: Literal["both", "source", "table"]) -> st.Merg
             changes = tuple((target_of(change), change.expression) for change in then.expressions)
             return st.MergeBranch(rows, condition, "update", changes)
         case exp.Insert(this=columns, expression=exp.Tuple() as values) if rows == "source":
-            names = tuple(name_of(column) for column in columns.expressions) if columns is not None else ()
+            names = tuple(located_name(column) for column in columns.expressions) if columns is not None else ()
             _check_values(values)
             return st.MergeBranch(rows, condition, "insert", columns=names, values=tuple(values.expressions))
         case exp.Var() if then.name.upper() == "DELETE" and rows != "source":

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlglot import exp
 
-#: The key in the `meta` of a call for its name as written, in lower case: sqlglot gives several names one class.
-CALLED = "called"
+#: The key in the `meta` of a call for the name of its function as written, in lower case. sqlglot has one class for
+#: several names, so the class alone does not show it.
+WRITTEN_NAME = "written name"
 
 
 class FromWrapper(exp.Expression):

@@ -9,12 +9,12 @@ from sqlglot import exp
 from dsms.sql.parser.dialect import Dsms
 
 
-def numbered(select: exp.Expr) -> exp.Expr:
+def with_numbered_aliases(select: exp.Expr) -> exp.Expr:
     """The query with a number added to each such alias; the same object if it has no such alias. ESL's paper prints
     `price, min(price) OVER (…) AS Price`.
 
     >>> import sqlglot
-    >>> numbered(sqlglot.parse_one("SELECT a, b AS A FROM S")).sql()
+    >>> with_numbered_aliases(sqlglot.parse_one("SELECT a, b AS A FROM S")).sql()
     'SELECT a, b AS A_2 FROM S'
     """
     names: list[str] = []

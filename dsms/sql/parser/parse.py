@@ -10,10 +10,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.sql.parser import aggregates, queries
-from dsms.sql.parser.bounds import check_script, check_statement
 from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.refused import refuse_other_systems
+from dsms.sql.parser.statement_limits import check_script, check_statement
 from operators.core.errors import SqlError
 
 #: Parses the rest of a statement after its first words; the name is its label, as in `Q3: SELECT …`, or None.
@@ -87,7 +87,7 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))
 
 
-def _if_not_exists(statement: st.Statement, place: st.Place, sql: str) -> st.IfNotExists:
+def _if_not_exists(statement: st.Statement, place: st.TextLocation, sql: str) -> st.IfNotExists:
     """Wraps a statement in IF NOT EXISTS, which is at `place`; `sql` is the whole text. Raises SqlError if the
     statement creates no object, or one that does not support IF NOT EXISTS."""
     if not isinstance(statement, st.Creation) or statement.name is None:

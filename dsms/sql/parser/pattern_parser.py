@@ -27,8 +27,8 @@ class PatternParser(WindowParser):
     def _at_pattern(self) -> bool:
         return self._ahead(0) == _WORD and self._ahead(1) == "("
 
-    def _windowed(self, item: exp.Expr) -> exp.Expr:
-        item = super()._windowed(item)
+    def _with_windows(self, item: exp.Expr) -> exp.Expr:
+        item = super()._with_windows(item)
         while self._at_pattern():
             token = self._curr
             pattern = self._parenthesised(1, lambda inner=item: self._row_pattern(inner))
@@ -55,6 +55,7 @@ class PatternParser(WindowParser):
 
     def _measure(self) -> exp.Expr:
         """`[FINAL | RUNNING] expression AS name`."""
+        # FINAL and RUNNING may also be columns: `final AS x`, `running + 1 AS y`
         follows = self._ahead(1)
         word = self._ahead(0) in ("FINAL", "RUNNING") and self._curr.token_type != TokenType.IDENTIFIER
         final = self._ahead(0) if word and (follows[:1].isalpha() or follows[:1] == "_") and follows != "AS" else ""

@@ -12,10 +12,10 @@ from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
-from dsms.sql.parser.bounds import within_limits
 from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.preference import split_preference
+from dsms.sql.parser.statement_limits import within_limits
 from operators.core.errors import SqlError
 
 _RESULT_CLAUSES = (
@@ -39,12 +39,12 @@ ViewOrQuery = Literal["view", "query"]
 
 def create_streamed_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE [STREAMED] VIEW name [WITH (…)] AS select`."""
-    return named(cursor, cursor.name("view name"), "view", "streamed")
+    return named_query(cursor, cursor.name("view name"), "view", "streamed")
 
 
 def create_complete_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE COMPLETE VIEW name …`, also called MATERIALIZED."""
-    return named(cursor, cursor.name("view name"), "view", "complete")
+    return named_query(cursor, cursor.name("view name"), "view", "complete")
 
 
 def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
@@ -60,14 +60,15 @@ def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
 
 def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE QUERY name [WITH (…)] AS select`."""
-    return named(cursor, cursor.name("query name"), "query", "streamed")
+    return named_query(cursor, cursor.name("query name"), "query", "streamed")
 
 
-def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
-    """Parses what follows the name: options, AS and the query. An `output` of "complete" overrides the query's own."""
+def named_query(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
+    """Parses what follows the name: options, AS and the query. The output is "complete" if `output` is; otherwise, that
+    of the query's text, or `output` if the text names none."""
     clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
-    query = continuous(cursor, name)
+    query = continuous_query(cursor, name)
     chosen = output if output == "complete" else query.output or output
     return st.ContinuousQuery(kind, name, query.select, clauses, cursor.sql, query.select_sql, chosen)
 
@@ -89,7 +90,7 @@ def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
     return tuple(parsed)
 
 
-def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
+def continuous_query(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
     """The rest of the statement as a continuous query; its output is None if the text does not specify one."""
     text, word = cursor.rest_without(*_OUTPUT_WORDS)
     tree = parse_query(text, cursor.limits)
@@ -107,7 +108,7 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     ['Select', 'ContinuousQuery']
     """
     cursor, preference = split_preference(cursor)
-    query = continuous(cursor, name)
+    query = continuous_query(cursor, name)
     if preference is not None:
         return _preferring(query, preference)
     windows = list(query.select.find_all(nodes.StreamWindow))

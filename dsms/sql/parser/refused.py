@@ -5,17 +5,17 @@ from __future__ import annotations
 from dsms.sql.parser.cursor import Cursor, unquoted_text
 
 _ONE_SCHEMA = "all objects are in the schema public: use a prefix in their names instead, as in sales_orders"
-_NOT_KEPT = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
-_RIGHTS = "the coordinator is given tokens with roles and topics instead (docs/security.md)"
-_ANEW = "DROP it and create it again; CREATE TABLE new AS SELECT … FROM old copies the rows of a table"
+_NO_TEMPORARY_OBJECTS = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
+_ACCESS_BY_TOKENS = "the coordinator is given tokens with roles and topics instead (docs/security.md)"
+_CREATE_AGAIN = "DROP it and create it again; CREATE TABLE new AS SELECT … FROM old copies the rows of a table"
 _ONE_STATEMENT = "each statement is a transaction of its own"
-_SERVED = "leave it out: the system cleans up state and collects statistics while it runs"
+_AUTOMATIC = "leave it out: the system cleans up state and collects statistics while it runs"
 #: The first words of such a statement, and what to write instead.
 _INSTEAD: dict[tuple[str, ...], str] = {
-    ("ALTER", "SOURCE"): _ANEW,
-    ("ALTER", "STREAM"): _ANEW,
-    ("ALTER", "TABLE"): _ANEW,
-    ("ANALYZE",): _SERVED,
+    ("ALTER", "SOURCE"): _CREATE_AGAIN,
+    ("ALTER", "STREAM"): _CREATE_AGAIN,
+    ("ALTER", "TABLE"): _CREATE_AGAIN,
+    ("ANALYZE",): _AUTOMATIC,
     ("BEGIN",): _ONE_STATEMENT,
     ("COMMENT", "ON"): "write the comment in the CREATE statement: SHOW CREATE shows it",
     ("COMMIT",): _ONE_STATEMENT,
@@ -27,7 +27,7 @@ _INSTEAD: dict[tuple[str, ...], str] = {
         "CREATE",
         "PROCEDURE",
     ): "compute values by CREATE FUNCTION or CREATE AGGREGATE; run several statements from a client",
-    ("CREATE", "ROLE"): _RIGHTS,
+    ("CREATE", "ROLE"): _ACCESS_BY_TOKENS,
     ("CREATE", "SCHEMA"): _ONE_SCHEMA,
     ("CREATE", "SECRET"): "refer to an environment variable or a file by ${secret:NAME} (docs/security.md)",
     (
@@ -39,18 +39,18 @@ _INSTEAD: dict[tuple[str, ...], str] = {
         "SINK",
     ): "the results of a view or query are in the topic dsms.NAME, or in that of WITH (topic = 'name')",
     ("CREATE", "SOURCE"): "REGISTER SOURCE name (columns) FROM topic",
-    ("CREATE", "TEMP"): _NOT_KEPT,
-    ("CREATE", "TEMPORARY"): _NOT_KEPT,
+    ("CREATE", "TEMP"): _NO_TEMPORARY_OBJECTS,
+    ("CREATE", "TEMPORARY"): _NO_TEMPORARY_OBJECTS,
     ("CREATE", "TRIGGER"): "use CREATE STREAMED VIEW name AS SELECT …, and read each change from its topic",
     ("CREATE", "TYPE"): "write STRUCT<a INT, …> where the type is used",
-    ("CREATE", "USER"): _RIGHTS,
+    ("CREATE", "USER"): _ACCESS_BY_TOKENS,
     ("DECLARE",): "use COPY (SUBSCRIBE view) TO STDOUT to read changes; a SELECT returns all of its rows at once",
     ("DROP", "SCHEMA"): _ONE_SCHEMA,
-    ("GRANT",): _RIGHTS,
-    ("REVOKE",): _RIGHTS,
+    ("GRANT",): _ACCESS_BY_TOKENS,
+    ("REVOKE",): _ACCESS_BY_TOKENS,
     ("ROLLBACK",): _ONE_STATEMENT,
     ("START", "TRANSACTION"): _ONE_STATEMENT,
-    ("VACUUM",): _SERVED,
+    ("VACUUM",): _AUTOMATIC,
     ("VALUES",): "SELECT * FROM (VALUES (1, 2), (3, 4)) AS v (a, b)",
 }
 

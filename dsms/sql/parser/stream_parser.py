@@ -8,18 +8,20 @@ from typing import Any, ClassVar, cast
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import place_of
 from dsms.sql.parser.pattern_parser import PatternParser
+from dsms.sql.parser.table_names import RELATION_OF
 from dsms.sql.parser.window_parser import WINDOW_TABLES
 from operators.table_functions.registry import TABLE_FUNCTIONS
 
 _SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
-_VIEW_OF = ("R", "ℜ")
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
-_SETS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
+_SET_TOKENS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
+#: The words after UNION or INTERSECT that show that it combines queries, not items of FROM.
+_AFTER_SET_OF_QUERIES = (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES")
 #: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
 _MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
@@ -54,7 +56,7 @@ class StreamParser(PatternParser):
         like functions twice at each level, so a short text may take exponential time."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            place = Place(self._curr.line, max(self._curr.col, 1))
+            place = TextLocation(self._curr.line, max(self._curr.col, 1))
             raise place.error("the statement is too complex", "nest ARRAY[…], STRUCT(…) and DATE(…) less deeply")
         super()._advance(times)
 
@@ -113,12 +115,12 @@ class StreamParser(PatternParser):
         if item is None:
             item = super()._parse_table(*args, **options)
         else:
-            self._aliased(item)
+            self._attach_alias(item)
         if item is None:
             return None
         if isinstance(item, exp.Table) and isinstance(item.this, exp.ExplodingGenerateSeries):
             item = self.expression(exp.Lateral(this=item.this, alias=item.args.get("alias")))
-        item = self._set_of_items(self._windowed(item))
+        item = self._with_set_operations(self._with_windows(item))
         for join in self._parse_joins() if options.get("joins") else ():
             item.append("joins", join)
         return item
@@ -135,7 +137,7 @@ class StreamParser(PatternParser):
             return self._table_function()
         if word in _STREAM_WORDS and after == "(":
             return self._stream_of()
-        if word in _VIEW_OF and after == "[" and self._closes_with_call():
+        if word in RELATION_OF and after == "[" and self._closes_with_call():
             return self._sync_relation()
         if after == "(" and (subscripted := _SYNCHRONISED.fullmatch(self._curr.text)):
             return self._subscripted(subscripted[1])
@@ -185,10 +187,10 @@ class StreamParser(PatternParser):
             self.raise_error("expected a name")
         return self.expression(exp.Table(this=name), token=token)
 
-    def _set_of_items(self, item: exp.Expr) -> exp.Expr:
+    def _with_set_operations(self, item: exp.Expr) -> exp.Expr:
         """Parses SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM, the bag union of relations, and ∩, their intersection."""
-        while self._curr.token_type in _SETS and self._ahead(1) not in (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES"):
-            kind = _SETS[self._curr.token_type]
+        while self._curr.token_type in _SET_TOKENS and self._ahead(1) not in _AFTER_SET_OF_QUERIES:
+            kind = _SET_TOKENS[self._curr.token_type]
             self._advance()
             other = self._parse_table()
             if other is None:
@@ -196,7 +198,7 @@ class StreamParser(PatternParser):
             sides = [nodes.plain_star(item), nodes.plain_star(cast(exp.Expr, other))]
             both = kind(this=sides[0], expression=sides[1], distinct=kind is exp.Intersect)
             item = exp.Subquery(this=both)
-            self._aliased(item)
+            self._attach_alias(item)
         return item
 
     # --- spellings
@@ -209,7 +211,7 @@ class StreamParser(PatternParser):
         while isinstance(inner, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
             inner = inner.this
         if isinstance(inner, exp.Func):
-            inner.meta.setdefault(nodes.CALLED, written)
+            inner.meta.setdefault(nodes.WRITTEN_NAME, written)
         return call
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:

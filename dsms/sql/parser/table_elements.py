@@ -13,7 +13,7 @@ from dsms.sql.parser.declarations import column, names
 from dsms.sql.parser.queries import selected_expression
 
 #: The words that begin a constraint of a column.
-_BEGINS = (
+_CONSTRAINT_WORDS = (
     "NOT",
     "NULL",
     "PRIMARY KEY",
@@ -38,7 +38,7 @@ _REFUSED = {
 #: The most checks of a table: every statement that writes to the table evaluates all of them.
 _MOST_CHECKS = 100
 #: The most blanks before an expression. For an expression further to the right, errors name a column that is too small.
-_WIDEST = 100_000
+_MOST_BLANKS = 100_000
 
 
 @dataclass
@@ -48,18 +48,18 @@ class TableElements:
     table: st.Name
     columns: list[st.ColumnDefinition] = field(default_factory=list)
     keys: list[st.Name] = field(default_factory=list)
-    defaults: list[tuple[st.Name, st.Written]] = field(default_factory=list)
-    checks: list[tuple[str, st.Written]] = field(default_factory=list)
+    defaults: list[tuple[st.Name, st.ParsedExpression]] = field(default_factory=list)
+    checks: list[tuple[str, st.ParsedExpression]] = field(default_factory=list)
 
-    def add_check(self, name: st.Name | None, usual: str, condition: st.Written) -> None:
-        """Adds a CHECK. Its default name is `usual`, with a number if that name is taken. Raises SqlError if `name` is
+    def add_check(self, name: st.Name | None, default_name: str, condition: st.ParsedExpression) -> None:
+        """Adds a CHECK, called `name` or else `default_name`, with a number if needed. Raises SqlError if `name` is
         taken, or for too many checks."""
         taken = {taken for taken, _ in self.checks}
         if len(taken) >= _MOST_CHECKS:
             raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "combine conditions with AND")
         if name is not None and name.text in taken:
             raise name.place.error(f'two constraints are named "{name.text}"')
-        free = (f"{usual}{number or ''}" for number in range(len(taken) + 1))
+        free = (f"{default_name}{number or ''}" for number in range(len(taken) + 1))
         self.checks.append((name.text if name else next(each for each in free if each not in taken), condition))
 
     def not_null(self) -> tuple[st.ColumnDefinition, ...]:
@@ -78,23 +78,23 @@ def read_element(cursor: Cursor, elements: TableElements) -> None:
     """Reads one element: `name type constraints`, `PRIMARY KEY (columns)` or `[CONSTRAINT name] CHECK (predicate)`."""
     if _is_constraint(cursor):
         name = cursor.name("name of the constraint") if cursor.accept("CONSTRAINT") else None
-        _of_table(cursor, elements, name)
+        _table_constraint(cursor, elements, name)
         return
     if cursor.peeks(")"):
         cursor.fail("a column needs a name and a type")
-    defined = column([cursor.next(), *cursor.until(",", ")", *_BEGINS)], cursor)
+    defined = column([cursor.next(), *cursor.until(",", ")", *_CONSTRAINT_WORDS)], cursor)
     elements.columns.append(defined)
-    tokens = _expressions(cursor)
-    starts = [*_starts(tokens), len(tokens)]
-    called: st.Name | None = None
+    tokens = _rest_of_element(cursor)
+    starts = [*_constraint_starts(tokens), len(tokens)]
+    constraint_name: st.Name | None = None
     for group in (tokens[start:end] for start, end in zip(starts, starts[1:], strict=False)):
         if unquoted_text(group[0]).upper() == "CONSTRAINT":
             if len(group) != 2 or group[-1] is tokens[-1]:
                 raise place_of(group[0]).error("CONSTRAINT needs a name and a condition", "CONSTRAINT name CHECK (…)")
-            called = cursor.name_of(group[1], "name of the constraint")
+            constraint_name = cursor.name_of(group[1], "name of the constraint")
             continue
-        _of_column(cursor, elements, defined.name, group, called)
-        called = None
+        _column_constraint(cursor, elements, defined.name, group, constraint_name)
+        constraint_name = None
 
 
 def _is_constraint(cursor: Cursor) -> bool:
@@ -105,26 +105,26 @@ def _is_constraint(cursor: Cursor) -> bool:
     return word in ("CONSTRAINT", "PRIMARY KEY", "FOREIGN KEY") or (opens and word in ("CHECK", "UNIQUE", "EXCLUDE"))
 
 
-def _starts(tokens: list[Token]) -> Iterator[int]:
+def _constraint_starts(tokens: list[Token]) -> Iterator[int]:
     """The indexes at which constraints begin: outside brackets and CASE, and not directly after DEFAULT, where `NULL`
     is a value."""
     depth, before = 0, ""
     for number, token in enumerate(tokens):
         word = unquoted_text(token).upper()
         depth -= word in (")", "]", "END")
-        begins = word in _BEGINS and not depth and before != "DEFAULT"
+        begins = word in _CONSTRAINT_WORDS and not depth and before != "DEFAULT"
         if begins and not (before == "NOT" and word == "NULL"):
             yield number
         depth += word in ("(", "[", "CASE")
         before = word
 
 
-def _expressions(cursor: Cursor) -> list[Token]:
+def _rest_of_element(cursor: Cursor) -> list[Token]:
     """The remaining tokens of the element; `<` is a comparison here, not a bracket."""
     return cursor.until(",", ")", opening="([", closing=")]")
 
 
-def _of_table(cursor: Cursor, elements: TableElements, name: st.Name | None) -> None:
+def _table_constraint(cursor: Cursor, elements: TableElements, name: st.Name | None) -> None:
     first = cursor.next()
     word = unquoted_text(first).upper()
     if word == "PRIMARY KEY":
@@ -132,13 +132,13 @@ def _of_table(cursor: Cursor, elements: TableElements, name: st.Name | None) -> 
         _add_keys(elements, names(cursor, "key column"), first)
         cursor.expect(")")
     elif word == "CHECK":
-        elements.add_check(name, f"{elements.table.text}_check", _condition(cursor, _expressions(cursor)))
+        elements.add_check(name, f"{elements.table.text}_check", _condition(cursor, _rest_of_element(cursor)))
     else:
         _refuse(first)
 
 
-def _of_column(
-    cursor: Cursor, elements: TableElements, name: st.Name, group: list[Token], called: st.Name | None
+def _column_constraint(
+    cursor: Cursor, elements: TableElements, name: st.Name, group: list[Token], constraint_name: st.Name | None
 ) -> None:
     """Adds the constraint of the column `name` that the tokens of `group` spell."""
     words = [unquoted_text(token).upper() for token in group]
@@ -149,17 +149,17 @@ def _of_column(
     elif words[0] == "DEFAULT":
         if any(other is name for other, _ in elements.defaults):
             raise place_of(group[0]).error(f'column "{name.text}" has two defaults')
-        elements.defaults.append((name, written(cursor, group[1:])))
+        elements.defaults.append((name, parse_expression(cursor, group[1:])))
     elif words[0] == "CHECK":
-        elements.add_check(called, f"{elements.table.text}_{name.text}_check", _condition(cursor, group[1:]))
+        elements.add_check(constraint_name, f"{elements.table.text}_{name.text}_check", _condition(cursor, group[1:]))
     elif words != ["NULL"]:
         _refuse(group[0])
 
 
-def _condition(cursor: Cursor, tokens: list[Token]) -> st.Written:
+def _condition(cursor: Cursor, tokens: list[Token]) -> st.ParsedExpression:
     if tokens and unquoted_text(tokens[0]) != "(":
         raise place_of(tokens[0]).error("expected a condition in parentheses", "CHECK (column > 0)")
-    return written(cursor, tokens)
+    return parse_expression(cursor, tokens)
 
 
 def _add_keys(elements: TableElements, keys: tuple[st.Name, ...], first: Token) -> None:
@@ -174,15 +174,15 @@ def _refuse(token: Token) -> None:
     raise place_of(token).error(f"{token.text.upper()} is not supported in CREATE TABLE", hint)
 
 
-def written(cursor: Cursor, tokens: list[Token]) -> st.Written:
+def parse_expression(cursor: Cursor, tokens: list[Token]) -> st.ParsedExpression:
     """Parses an expression and keeps its text. Its nodes have their locations in the script. Raises SqlError."""
     text, first, create = cursor.text_of(tokens), tokens[0].start, cursor.tokens[0]
     # parses SELECT and the expression, which blanks keep at its location in the script
     before, behind = _blank(cursor.script[: create.start]), _blank(cursor.script[create.end + 1 : first])
-    return st.Written(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
+    return st.ParsedExpression(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
 
 
 def _blank(text: str) -> str:
     """Replaces a text by line breaks and blanks: the text after it keeps its line and column."""
     lines, last = text.count("\n"), len(text) - text.rfind("\n") - 1
-    return "\n" * lines + " " * min(last, _WIDEST)
+    return "\n" * lines + " " * min(last, _MOST_BLANKS)

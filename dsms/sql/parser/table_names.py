@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dsms.model.position import not_supported
 
+#: The spellings of the function from a stream to its relation.
 RELATION_OF = ("R", "ℜ")
 
 

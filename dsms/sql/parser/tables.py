@@ -61,7 +61,7 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
         cursor, exp.Insert, ("this", "expression", "conflict", "returning"), ("INSERT", "INTO")
     )
     target = tree.this
-    columns = tuple(name_of(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
+    columns = tuple(located_name(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
     if tree.expression is None:
         raise error_at(tree, "INSERT needs rows", hint="add VALUES (…), … or SELECT …")
@@ -75,7 +75,7 @@ def _conflict(node: exp.Expr) -> st.Conflict:
         raise error_at(
             node, "ON CONFLICT can only name the columns of the primary key", hint="ON CONFLICT (key columns) DO …"
         )
-    keys = tuple(name_of(key) for key in node.args.get("conflict_keys") or ())
+    keys = tuple(located_name(key) for key in node.args.get("conflict_keys") or ())
     changes = tuple((target_of(change), change.expression) for change in node.expressions)
     where = node.args.get("where")
     if changes and not keys:
@@ -121,8 +121,8 @@ def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
 def parse_whole_statement(
     cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]
 ) -> _Parsed:
-    """Parses by sqlglot a statement whose first `words` the cursor has consumed. Raises SqlError for clauses other than
-    `parts`, and for other kinds of statements."""
+    """Parses the whole statement with sqlglot, including its first `words`, which the cursor has already consumed.
+    Raises SqlError if it is not of this kind, or has clauses other than `parts`."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0], cursor.limits)
     if not isinstance(tree, kind):
@@ -139,16 +139,16 @@ def target_of(change: exp.Expr) -> st.Name:
     """The column that `column = expression` sets. Raises SqlError for other nodes."""
     if not isinstance(change, exp.EQ) or not isinstance(change.this, exp.Column) or change.this.table:
         raise error_at(change, "SET needs column = expression")
-    return name_of(change.this)
+    return located_name(change.this)
 
 
 def table_of(node: exp.Expr) -> st.Name:
     """The name of the table that a statement changes. Raises SqlError for anything but a name."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
         raise error_at(node, f'"{node.sql(dialect=Dsms)}" is not a table name')
-    return name_of(node)
+    return located_name(node)
 
 
-def name_of(node: exp.Expr) -> st.Name:
+def located_name(node: exp.Expr) -> st.Name:
     """The name of a node, with its location."""
-    return st.Name(node.name, st.Place(*position_of(node)))
+    return st.Name(node.name, st.TextLocation(*position_of(node)))

@@ -21,7 +21,7 @@ WINDOW_TABLES = tuple(name.upper() for name in _LENGTHS)
 class WindowParser(PostgresParser):
     """PostgreSQL's parser, extended by windows after an item of FROM."""
 
-    #: The slide clause of the window that is being parsed.
+    #: The SLIDE or ACTIVE EXPIRATION of the OVER that is being parsed, as arguments of its node.
     _slide: dict[str, Any] = {}
 
     def _ahead(self, steps: int) -> str:
@@ -30,18 +30,20 @@ class WindowParser(PostgresParser):
         return str(self._tokens[at].text.upper()) if at < len(self._tokens) else ""
 
     def _parenthesised(self, skip: int, parse: Any) -> exp.Expr:
+        """Skips some tokens, then parses the content of parentheses by `parse`."""
         self._advance(skip)
         self._match_l_paren()
         parsed = parse()
         self._match_r_paren()
         return cast(exp.Expr, parsed)
 
-    def _aliased(self, item: exp.Expr) -> None:
+    def _attach_alias(self, item: exp.Expr) -> None:
         """Parses an alias and attaches it to the innermost item."""
         if not _innermost(item).args.get("alias") and (alias := self._parse_table_alias()):
             _innermost(item).set("alias", alias)
 
-    def _windowed(self, item: exp.Expr) -> exp.Expr:
+    def _with_windows(self, item: exp.Expr) -> exp.Expr:
+        """Parses what may follow an item of FROM: a Sample, then windows, each of which wraps the item so far."""
         item = _unwrapped(item)
         if self._ahead(0) == "SAMPLE" and self._ahead(1) == "(":
             token = self._curr
@@ -57,8 +59,8 @@ class WindowParser(PostgresParser):
             item.set("granularity", self._granularity())
         else:
             return item
-        self._aliased(item)
-        return self._windowed(item)
+        self._attach_alias(item)
+        return self._with_windows(item)
 
     def _window(self, item: exp.Expr, notation: str, closing: TokenType, text: str, opened: Token) -> exp.Expr:
         partition = self._parse_csv(self._parse_column) if self._match_partition() else None

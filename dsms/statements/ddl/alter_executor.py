@@ -1,4 +1,4 @@
-"""ALTER EXECUTOR: changes the bounds of an executor's batches and state, and its scheduling policy."""
+"""ALTER EXECUTOR: changes the batch sizes, the limit of state and the scheduling policy of an executor."""
 
 from __future__ import annotations
 

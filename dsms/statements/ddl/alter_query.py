@@ -14,7 +14,7 @@ from dsms.registration.clauses import result_settings
 from dsms.registration.division import check_divisible, with_dead_letter_writers, with_fragments
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.join_orders import check_can_begin, with_next_order
-from dsms.registration.life_cycle import limit_of, order_of, query_of, shares_of
+from dsms.registration.query_settings import fragments_text, join_order_text, named_query, state_limit_text
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
@@ -47,22 +47,22 @@ def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor:
 
 
 def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
-    query, settings = query_of(catalog, statement.name), result_settings(statement.clauses)
+    query, settings = named_query(catalog, statement.name), result_settings(statement.clauses)
     count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
     changed = msgspec.structs.replace(query, **settings)
     if isinstance(orders, tuple):
         changed = with_next_order(changed, orders, catalog)
         check_can_begin(changed, catalog, environment)
     if isinstance(count, int):
-        others = count != len(query.fragments)
+        changes_fragments = count != len(query.fragments)
         changed = (
             with_fragments(count, changed, catalog, environment)
-            if others
+            if changes_fragments
             else msgspec.structs.replace(changed, halted=False)
         )
     if changed.fragments_by_load and not query.fragments_by_load:
         check_divisible(changed, plan_of(query.name, catalog))
-    details = f"{limit_of(changed)}{shares_of(changed)}{order_of(changed)}"
+    details = f"{state_limit_text(changed)}{fragments_text(changed)}{join_order_text(changed)}"
     message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{details}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)

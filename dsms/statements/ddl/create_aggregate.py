@@ -8,7 +8,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, AggregatePart, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.sql.binder.aggregates.aggregate_calls import callable_name
+from dsms.sql.binder.aggregates.aggregate_calls import can_be_called
 from dsms.sql.binder.aggregates.defined_aggregates import definition_of, text_of
 from dsms.sql.binder.dependencies import calls_in_body, dependents
 from dsms.sql.binder.scalars.expression_functions import is_function_name
@@ -25,7 +25,7 @@ def _apply(statement: AggregateSyntax, catalog: Catalog, environment: Environmen
     if known is not None and not isinstance(known, Aggregate):
         raise statement.name.place.error(f'"{name}" is a {kind_of(known)}', "choose another name")
     own = name.removesuffix("()")
-    if is_function_name(own) or not callable_name(own, len(statement.parameters)):
+    if is_function_name(own) or not can_be_called(own, len(statement.parameters)):
         hint = "choose another name: queries would not call the aggregate"
         raise statement.name.place.error(f'"{own}" is a built-in SQL function', hint)
     python = isinstance(statement, CreatePythonAggregate)

@@ -13,7 +13,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import CreateStream, DeclareStream
 from dsms.model.types import type_sql
 from dsms.registration.environment import Applied, Environment, check_free
-from dsms.registration.timestamps import timestamps
+from dsms.registration.timestamps import declared_timestamps
 from dsms.sql.parser import declarations
 from dsms.statements.ddl.register_source import registered_source
 from dsms.statements.statement_kind import StatementKind, named
@@ -57,7 +57,7 @@ def declare_stream(statement: DeclareStream, catalog: Catalog, environment: Envi
     """Adds a source named `<stream>_source` and the append-only stream over it; with LATE INTO, also a source and a
     stream of the late records."""
     check_free(catalog, statement.name)
-    stamps = timestamps(statement)
+    stamps = declared_timestamps(statement)
     clauses = (*statement.clauses, *stamps.clauses)
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
     source = st.RegisterSource(source_name, stamps.columns, statement.topic, clauses, statement.sql)

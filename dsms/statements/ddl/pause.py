@@ -10,7 +10,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.life_cycle import query_of
+from dsms.registration.query_settings import named_query
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.statement_kind import StatementKind, named
 
@@ -33,13 +33,13 @@ def _resume(cursor: Cursor, _: st.Name | None) -> SetPaused:
 
 
 def _query_name(cursor: Cursor) -> st.Name:
-    return cursor.rest_as_name("query name", after=("QUERY", "VIEW"))
+    return cursor.rest_as_name("query name", optional=("QUERY", "VIEW"))
 
 
 def _apply(statement: SetPaused, catalog: Catalog, environment: Environment) -> Applied:
     """Idempotent. The query leaves its family, because a single member of a family cannot be paused: the members'
     state is shared."""
-    query = query_of(catalog, statement.name)
+    query = named_query(catalog, statement.name)
     verb, now = ("PAUSE", "paused") if statement.paused else ("RESUME", "resumed")
     if query.paused == statement.paused:
         return catalog, StatementResult(verb, f'{query.kind} "{query.name}" is already {now}', name=query.name)

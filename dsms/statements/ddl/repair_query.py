@@ -9,7 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.replacement import replaced, takeover
+from dsms.registration.replacement import replaced, replacement_notice
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.replace_query import halt_with_readers
 from dsms.statements.statement_kind import StatementKind, named
@@ -36,7 +36,7 @@ def _apply(statement: RepairQuery, catalog: Catalog, environment: Environment) -
             f'"{query.name}" has nothing to repair', "only queries with MAX_ERROR shed input"
         )
     after = replaced(catalog, [query], environment)
-    notices = (takeover(after.find(query.name)),)
+    notices = (replacement_notice(after.find(query.name)),)
     message = f'query "{query.name}" reads its input again, including what was shed'
     return after, StatementResult("REPAIR QUERY", message, notices=notices, name=query.name)
 

@@ -45,7 +45,7 @@ def with_reading_suspended(statement: SkipRecord, catalog: Catalog) -> Catalog:
         )
     if statement.offset in source.skipped.get(statement.partition, ()):
         raise UserError(f"{_place(statement, source)} is already skipped")
-    if source.skipping is not None or source.held is not None:
+    if source.skipping is not None or source.adding_partitions_since is not None:
         raise UserError(
             f'source "{source.name}" is being changed (partitions are being added or a record is being skipped)',
             hint="try again in a minute",
@@ -87,8 +87,8 @@ def with_reading_resumed(source: Source, catalog: Catalog) -> Catalog:
 
 
 def _changed(before: Source, after: Source, catalog: Catalog) -> Catalog:
-    present = catalog.get(before.name)
-    if not isinstance(present, Source) or (present.id, present.skipping) != (before.id, before.skipping):
+    current = catalog.get(before.name)
+    if not isinstance(current, Source) or (current.id, current.skipping) != (before.id, before.skipping):
         raise UserError(
             f'source "{before.name}" was changed by another statement in the meantime',
             hint="look at SHOW SOURCES and try again",
@@ -125,13 +125,13 @@ def _number(cursor: Cursor, what: str) -> int:
 
 
 def _answer(statement: SkipRecord, context: Context) -> StatementResult:
-    """First the catalog says that the source is not read; when all executors follow that, it is known that no query has
-    read the record, and the catalog says that the record is skipped. If the statement fails, the source is read as
-    before. If its coordinator ends, the watcher lets the source be read again."""
-    held = context.change(lambda catalog: with_reading_suspended(statement, catalog))
-    source = _source(statement, held)
+    """Suspends reading of the source and waits until all executors have followed. Then no query can read the record any
+    more, so it is skipped if none has read it. If a step fails, reading resumes without the change. If the coordinator
+    ends in between, the watcher resumes reading."""
+    suspended = context.change(lambda catalog: with_reading_suspended(statement, catalog))
+    source = _source(statement, suspended)
     try:
-        if not context.await_halted(held.version):
+        if not context.await_halted(suspended.version):
             raise ExternalError(
                 "executors did not follow the catalog in time, so nothing was skipped", hint="try again", retryable=True
             )

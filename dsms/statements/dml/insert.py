@@ -10,7 +10,7 @@ from dsms.sql.parser import tables as syntax
 from dsms.statements.context import Context
 from dsms.statements.continuous import reads_streams
 from dsms.statements.dml.insert_stream import InsertStream
-from dsms.statements.statement_kind import StatementKind, written
+from dsms.statements.statement_kind import StatementKind, written_table
 
 
 def _resolve(statement: Insert, catalog: Catalog) -> Statement:
@@ -28,5 +28,5 @@ KIND = StatementKind(
     answer=_answer,
     writes_records=True,
     words=("VALUES",),
-    read_name=written,
+    read_name=written_table,
 )

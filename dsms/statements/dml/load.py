@@ -6,7 +6,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.sql.parser import loads
 from dsms.statements.context import Context
-from dsms.statements.statement_kind import StatementKind, written
+from dsms.statements.statement_kind import StatementKind, written_table
 
 
 def _answer(statement: Load, context: Context) -> StatementResult:
@@ -22,7 +22,7 @@ KINDS = (
         writes_records=True,
         role="administrator",
         words=("FROM", "WITH"),
-        read_name=written,
+        read_name=written_table,
     ),
     StatementKind(
         statement=LoadDatabase,
@@ -31,6 +31,6 @@ KINDS = (
         writes_records=True,
         role="administrator",
         words=("FROM",),
-        read_name=written,
+        read_name=written_table,
     ),
 )

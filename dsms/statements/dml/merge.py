@@ -6,7 +6,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Merge
 from dsms.sql.parser.merge import merge
 from dsms.statements.context import Context
-from dsms.statements.statement_kind import StatementKind, written
+from dsms.statements.statement_kind import StatementKind, written_table
 
 
 def _answer(statement: Merge, context: Context) -> StatementResult:
@@ -19,5 +19,5 @@ KIND = StatementKind(
     answer=_answer,
     writes_records=True,
     words=("USING", "ON", "WHEN", "MATCHED", "THEN"),
-    read_name=written,
+    read_name=written_table,
 )

@@ -16,7 +16,7 @@ from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.table_constraints import check_plain
 from dsms.sql.parser.cursor import Cursor
-from dsms.sql.parser.table_elements import written
+from dsms.sql.parser.table_elements import parse_expression
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind, named
 from operators.core.errors import UserError
@@ -48,15 +48,15 @@ class Correction:
         >>> Correction().replayed(dead_letters)
         ([(0, None)], 1)
         """
-        meant = dead_letters.with_row_index("number")
+        chosen = dead_letters.with_row_index("number")
         if self.where is not None:
-            meant = meant.filter(_values(dead_letters, self.where, "WHERE").fill_null(False))
+            chosen = chosen.filter(_values(dead_letters, self.where, "WHERE").fill_null(False))
         if self.value is not None:
-            values = _values(meant, self.value, "SET")
-            _check_present(meant, values)
-            return list(zip(meant["number"].to_list(), values.to_list(), strict=True)), 0
-        timely = meant.filter(~pl.col("late"))
-        return [(number, None) for number in timely["number"].to_list()], meant.height - timely.height
+            values = _values(chosen, self.value, "SET")
+            _check_not_null(chosen, values)
+            return list(zip(chosen["number"].to_list(), values.to_list(), strict=True)), 0
+        not_late = chosen.filter(~pl.col("late"))
+        return [(number, None) for number in not_late["number"].to_list()], chosen.height - not_late.height
 
 
 def bound_correction(statement: st.Replay, catalog: Catalog) -> Correction:
@@ -72,7 +72,7 @@ def bound_correction(statement: st.Replay, catalog: Catalog) -> Correction:
     return Correction(value, where)
 
 
-def _bound(part: st.Written | None, clause: str, kind: pa.DataType, catalog: Catalog) -> Expression | None:
+def _bound(part: st.ParsedExpression | None, clause: str, kind: pa.DataType, catalog: Catalog) -> Expression | None:
     if part is None:
         return None
     check_plain(part.tree, catalog, clause)
@@ -92,7 +92,7 @@ def _values(dead_letters: pl.DataFrame, expression: Expression, clause: str) -> 
     return values["it"]
 
 
-def _check_present(dead_letters: pl.DataFrame, values: pl.Series) -> None:
+def _check_not_null(dead_letters: pl.DataFrame, values: pl.Series) -> None:
     if values.null_count():
         number = int(values.is_null().arg_max() or 0)
         hint = "exclude this dead letter with WHERE; value is NULL if the record is not UTF-8"
@@ -117,14 +117,14 @@ def _parse(cursor: Cursor, _: st.Name | None) -> st.Replay:
     return st.Replay(name, value, where, cursor.sql)
 
 
-def _expression(cursor: Cursor, *stops: str) -> st.Written:
+def _expression(cursor: Cursor, *stops: str) -> st.ParsedExpression:
     cursor.peek()
     taken = []
     depth = 0
     while cursor.more() and not (depth == 0 and any(map(cursor.peeks, stops))):
         depth += cursor.peeks("(") - cursor.peeks(")")
         taken.append(cursor.next())
-    return written(cursor, taken)
+    return parse_expression(cursor, taken)
 
 
 def _answer(statement: st.Replay, context: Context) -> StatementResult:

@@ -6,7 +6,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import ContinuousQuery, Select, Statement
 from dsms.sql.binder.dependencies import names_in
-from dsms.sql.parser.numbered_aliases import numbered, text_of
+from dsms.sql.parser.numbered_aliases import text_of, with_numbered_aliases
 from dsms.statements.context import Context
 from dsms.statements.continuous import reads_streams
 from dsms.statements.statement_kind import StatementKind
@@ -17,7 +17,7 @@ def _resolve(statement: Select, catalog: Catalog) -> Statement:
     result. A SELECT with a preference stays as it is: it reads summaries of its streams."""
     if statement.preference is not None or not reads_streams(names_in(statement.select), catalog):
         return statement
-    select = numbered(statement.select)
+    select = with_numbered_aliases(statement.select)
     text = statement.sql.strip()
     written = text if select is statement.select else text_of(select)
     return ContinuousQuery("query", statement.name, select, (), text, written, "streamed")

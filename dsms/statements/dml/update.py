@@ -6,7 +6,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Update
 from dsms.sql.parser import tables as syntax
 from dsms.statements.context import Context
-from dsms.statements.statement_kind import StatementKind, written
+from dsms.statements.statement_kind import StatementKind, written_table
 
 
 def _answer(statement: Update, context: Context) -> StatementResult:
@@ -19,5 +19,5 @@ KIND = StatementKind(
     answer=_answer,
     writes_records=True,
     words=("SET", "WHERE"),
-    read_name=written,
+    read_name=written_table,
 )

@@ -20,13 +20,13 @@ from dsms.statements.context import Context, Logged
 from dsms.statements.explain.plan import Explain
 from dsms.statements.statement_kind import StatementKind, named
 from operators.core.delta import BEGINNING, FOREVER
-from operators.streams.settings import Decision
+from operators.streams.settings import LoggedSetting
 from operators.windows.ranged_window import RangedWindow
 
 _COLUMNS = ("source", "partition", "from offset", "before offset", "setting", "from instant", "to instant")
 _EXACT = (
-    "nothing in it is adjusted while it runs: at every instant its result is that of the whole query over a prefix of "
-    "the input"
+    "its shedding rates and window sizes never change while it runs: at every instant its result is exact for a prefix "
+    "of the input"
 )
 
 
@@ -93,12 +93,12 @@ def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: 
     return StatementResult("EXPLAIN RESULT", message, _COLUMNS, tuple(rows), name=target.name)
 
 
-def _histories(query: Query, logged: Iterable[Logged]) -> dict[tuple[str, int], list[Decision]]:
+def _histories(query: Query, logged: Iterable[Logged]) -> dict[tuple[str, int], list[LoggedSetting]]:
     """The decisions for a query by source and partition, in the order of offsets, beginning with the fraction 1."""
-    histories: dict[tuple[str, int], list[Decision]] = {}
+    histories: dict[tuple[str, int], list[LoggedSetting]] = {}
     for id_, place, decision in logged:
         if id_ == query.id:
-            histories.setdefault(place, [Decision(0, 1.0)]).append(decision)
+            histories.setdefault(place, [LoggedSetting(0, 1.0)]).append(decision)
     return histories
 
 
@@ -115,7 +115,7 @@ def _windows(plan: logical.Node) -> dict[str, list[RangedWindow]]:
 class _History:
     """The decisions for a partition, and the windows over its rows. Without windows, decisions are shedding rates."""
 
-    decisions: Sequence[Decision]
+    decisions: Sequence[LoggedSetting]
     windows: Sequence[RangedWindow]
 
     def rows(self, at: int | None) -> Iterator[Row]:

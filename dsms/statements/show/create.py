@@ -23,7 +23,7 @@ class ShowCreate(st.Statement):
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> ShowCreate:
-    return ShowCreate(cursor.rest_as_name("name", after=tuple(KINDS)), cursor.sql)
+    return ShowCreate(cursor.rest_as_name("name", optional=tuple(KINDS)), cursor.sql)
 
 
 def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) -> Applied:

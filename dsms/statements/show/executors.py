@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
-from dsms.scheduling.tuning import BATCHES
+from dsms.scheduling.tuning import BATCH_OPTIONS
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.context import Context, Entity
 from dsms.statements.statement_kind import StatementKind
@@ -46,9 +46,9 @@ def _answer(statement: ShowExecutors, context: Context) -> StatementResult:
 
 
 def _row(executor: Entity) -> tuple[object, ...]:
-    bounds = [executor.get(name) for name in ("policy", *BATCHES, "state_memory", "redis_bytes", "disk_bytes")]
+    settings = [executor.get(name) for name in ("policy", *BATCH_OPTIONS, "state_memory", "redis_bytes", "disk_bytes")]
     fragments = ", ".join(executor["fragments"])
-    return (executor["id"], executor["state"], fragments, executor["batch_records"], *bounds)
+    return (executor["id"], executor["state"], fragments, executor["batch_records"], *settings)
 
 
 KIND = StatementKind(statement=ShowExecutors, answer=_answer, role="reader")

@@ -31,7 +31,7 @@ from operators.summaries.count_sketch import estimates, from_bytes, products
 _CELL = "cell"
 _SALT = 9
 #: The most values that are looked up in the sketches of a bucket at once.
-_SOME = 256
+_MOST_VALUES = 256
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,24 @@ class Regions:
 
     def mean_frequency(self) -> np.ndarray:
         """How often a value of each region occurs on average: its tuples per value."""
-        return np.asarray(self._of(TUPLES) / self._of(VALUES))
+        return np.asarray(self._numbers(TUPLES) / self._numbers(VALUES))
 
     def amounts(self) -> np.ndarray:
         """The mean value of the tuples of each region; 0 where no tuple has one."""
-        return np.asarray(np.nan_to_num(self.regions[TOTAL].to_numpy().astype(np.float64)) / self._of(TUPLES))
+        return np.asarray(np.nan_to_num(self.regions[TOTAL].to_numpy().astype(np.float64)) / self._numbers(TUPLES))
 
     def fraction_with(self, hashes: np.ndarray) -> np.ndarray:
         """The fraction of each region's tuples that have one of these values, estimated as the fraction in its cell."""
         found, buckets = np.zeros(self.cells.height), self._buckets(hashes)
         for bucket in np.unique(buckets):
             cells = np.flatnonzero(self.cells[BUCKET].to_numpy() == bucket)
-            for some in np.array_split(hashes[buckets == bucket], len(hashes) // _SOME + 1):
+            for some in np.array_split(hashes[buckets == bucket], len(hashes) // _MOST_VALUES + 1):
                 found[cells] += estimates(self.sketches[cells], some).sum(axis=1)
         shares = found / self.cells[TUPLES].to_numpy()
         return np.asarray(shares[self.regions[_CELL].to_numpy()])
 
     def may_hold(self, hashes: np.ndarray) -> np.ndarray:
-        """Whether each region can have tuples with one of these values: whether its bucket is that of one."""
+        """Whether each region can have tuples with one of these values: it is in the bucket of one of them."""
         return np.isin(self.regions[BUCKET].to_numpy(), self._buckets(hashes))
 
     def _buckets(self, hashes: np.ndarray) -> np.ndarray:
@@ -122,5 +122,5 @@ class Regions:
         rows = pl.concat(frames)
         return (rows if self.after is None else rows.filter(pl.col(INSTANT) > self.after)).drop(INSTANT)
 
-    def _of(self, column: str) -> np.ndarray:
+    def _numbers(self, column: str) -> np.ndarray:
         return self.regions[column].to_numpy().astype(np.float64)

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dsms.model.catalog import Catalog
 from dsms.model.statements import Preference
-from dsms.tables.promising.guide import Guide, guides_of
+from dsms.tables.promising.chosen_summaries import ChosenSummary, chosen_summaries
 from dsms.tables.promising.regions import Regions
 from dsms.tables.question import Question, QuestionWithRows, Relation
 from operators.core.distinct_type import stored_schema
@@ -48,24 +48,24 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Promising:
-    """A SELECT, its preference, and the guides to the streams that it is about."""
+class PromisingSelect:
+    """A SELECT, its preference, and the chosen summaries of the streams that the preference names."""
 
     question: Question
     preference: Preference
-    guides: Mapping[str, Guide]
+    summaries: Mapping[str, ChosenSummary]
 
     @property
     def objects(self) -> dict[str, str]:
         """The objects that are read, by their names in the text: summaries in place of their streams."""
         named = self.question.objects.items()
-        return {alias: self.guides[name].summary if name in self.guides else name for alias, name in named}
+        return {alias: self.summaries[name].summary if name in self.summaries else name for alias, name in named}
 
     @property
     def read_separately(self) -> frozenset[str]:
         """The objects that are each read at their own last instant: the summaries. Their streams are read in parts
         anyway, and a summary cannot be read at an instant before its last change."""
-        return frozenset(guide.summary for guide in self.guides.values())
+        return frozenset(chosen.summary for chosen in self.summaries.values())
 
     def answered(
         self,
@@ -95,32 +95,32 @@ class Promising:
                 return answer, part.seen
 
     def _check_replaced(self, now: int | None) -> None:
-        for guide in self.guides.values():
-            if guide.since is not None and (now is None or now < guide.since):
+        for chosen in self.summaries.values():
+            if chosen.since is not None and (now is None or now < chosen.since):
                 hint = "try again when the stream has passed that instant, or leave out WITH PREFERENCE"
-                raise UserError(f'summary "{guide.summary}" is valid only from instant {guide.since} on', hint=hint)
+                raise UserError(f'summary "{chosen.summary}" is valid only from instant {chosen.since} on', hint=hint)
 
     def _parts(self, relation: Relation, now: int | None, check_size: Callable[[str, int], None]) -> Iterator[_Part]:
-        order = Order(self, relation, now, check_size)
-        others = [name for name in dict.fromkeys(self.question.objects.values()) if name not in self.guides]
+        order = VisitOrder(self, relation, now, check_size)
+        others = [name for name in dict.fromkeys(self.question.objects.values()) if name not in self.summaries]
         rows = {name: relation(name) for name in others}
         for count, last in order.counts(everything=self.preference.budget_s is None):
             seen, known = [], dict(rows)
-            for name in self.guides:
+            for name in self.summaries:
                 known[name], visited = order.visited(name, count)
                 seen.append(visited)
             yield _Part(self.question.over(known.__getitem__), seen, last)
 
 
-def promising_of(
+def promising_select(
     query: exp.Expr,
     preference: Preference,
     question: Question,
     catalog: Catalog,
     may_read: Callable[[str], bool] = lambda _: True,
-) -> Promising:
+) -> PromisingSelect:
     """A SELECT with its preference, by summaries that may be read. Raises SqlError if it does not fit."""
-    return Promising(question, preference, guides_of(query, preference, catalog, may_read))
+    return PromisingSelect(question, preference, chosen_summaries(query, preference, catalog, may_read))
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,12 @@ class _Part:
     last: bool
 
 
-class Order:
+class VisitOrder:
     """The regions of all streams in the order in which they are visited."""
 
     def __init__(
         self,
-        promising: Promising,
+        promising: PromisingSelect,
         relation: Relation,
         now: int | None,
         check_size: Callable[[str, int], None] = _any_size,
@@ -145,8 +145,8 @@ class Order:
         window = preference.window
         after = None if window is None or now is None else now - window
         self._regions = {
-            name: Regions(cast(pl.DataFrame, pl.from_arrow(relation(guide.summary))), guide.function.buckets, after)
-            for name, guide in promising.guides.items()
+            name: Regions(cast(pl.DataFrame, pl.from_arrow(relation(chosen.summary))), chosen.function.buckets, after)
+            for name, chosen in promising.summaries.items()
         }
         self._names = list(self._regions)
 
@@ -180,22 +180,22 @@ class Order:
     def visited(self, name: str, count: int) -> tuple[pa.Table, Coverage]:
         """The tuples of a stream in the first `count` visits."""
         streams, places, tuples = self._visits
-        guide, regions, own = self._promising.guides[name], self._regions[name], streams == self._names.index(name)
+        chosen, regions, own = self._promising.summaries[name], self._regions[name], streams == self._names.index(name)
         here = np.flatnonzero(own[:count])
-        shown = stored_schema(guide.columns)
+        shown = stored_schema(chosen.columns)
         rows = shown.empty_table()
         if len(here):
             decoded = regions.tuples(places[here], partial(self._check_size, name))
             rows = decoded.select(shown.names).to_arrow().cast(shown)
         seen = Coverage(name, int(tuples[here].sum()), int(tuples[own].sum()), len(here), int(own.sum()))
-        return rows.cast(guide.columns), seen
+        return rows.cast(chosen.columns), seen
 
     def _rank(self, name: str) -> np.ndarray:
         """The ranks of the regions of a stream; the least one is visited first."""
-        guide, regions, preference = self._promising.guides[name], self._regions[name], self._promising.preference
+        chosen, regions, preference = self._promising.summaries[name], self._regions[name], self._promising.preference
         faded = regions.faded(preference.fade)
-        amounts = regions.amounts() if guide.by_amount else np.ones(len(faded))
-        hashes = None if guide.searched_values is None else value_hashes(guide.searched_values)
+        amounts = regions.amounts() if chosen.by_amount else np.ones(len(faded))
+        hashes = None if chosen.searched_values is None else value_hashes(chosen.searched_values)
         possible = np.ones(len(faded), bool) if hashes is None else regions.may_hold(hashes)
         if preference.direction == "weighted":
             weights = regions.regions[TUPLES].to_numpy() * np.abs(amounts) * faded

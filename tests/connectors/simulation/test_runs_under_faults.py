@@ -57,7 +57,7 @@ class Worker:
         runs.write({name: frame_of(name), f"{name}/2": frame_of(f"{name}/2")})
 
     def _read(self, runs: RunStore, name: str) -> None:
-        if runs.present([name]):
+        if runs.all_exist([name]):
             assert runs.read(name).equals(frame_of(name)), name
             self.done["right"] += 1
 
@@ -67,7 +67,7 @@ class Worker:
 
     def _copy(self, runs: RunStore, name: str) -> None:
         """Copies a run into a checkpoint and restores it."""
-        if runs.present([name]):
+        if runs.all_exist([name]):
             pieces = list(runs.pieces(name))
             runs.restore(name, sum(map(len, pieces)), pieces)
 

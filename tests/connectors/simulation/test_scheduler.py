@@ -134,3 +134,16 @@ def test_tasks_that_run_for_ever_at_one_instant_are_found() -> None:
     with pytest.raises(Stuck, match="1000 steps at 0.000 s"):
         scheduler.run_until(1.0)
     scheduler.close()
+
+
+def test_a_signal_forgets_those_that_waited_in_vain() -> None:
+    scheduler, signal = Scheduler(1), Signal()
+
+    def wait() -> None:
+        for _ in range(100):
+            assert not scheduler.wait(signal, 1.0)
+
+    scheduler.spawn(wait, "a", Process("p"))
+    scheduler.run_until(99.5)
+    assert len(signal.waiting) == 1
+    scheduler.close()

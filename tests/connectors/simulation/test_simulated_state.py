@@ -40,4 +40,4 @@ def state_under_test(scheduler: Scheduler, directory: Path) -> StateUnderTest:
         return MemoryAnswers(clock, most)
 
     pool = partial(ThreadPool, scheduler)
-    return StateUnderTest(opened, scheduler.sleep, store.spoil, answers, directory, clock, pool)
+    return StateUnderTest(opened, scheduler.sleep, store.damage_run, answers, directory, clock, pool)

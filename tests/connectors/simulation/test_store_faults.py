@@ -147,7 +147,7 @@ def test_a_call_of_a_killed_process_is_executed_once_it_is_sent() -> None:
 
 def write_all(state: SimulatedState, cache: Path) -> None:
     state.cluster().set_catalog(b"catalog")
-    state.cluster().write_sign_of_life("e", b"alive")
+    state.cluster().renew_lease("e", b"alive")
     state.answers().begin("key", b"answer")
     state.manifest("0").commit(CLAIM, b"body")
     state.runs("0", cache).write({"1/a": FRAME})
@@ -159,7 +159,7 @@ def found(world: Simulated, elsewhere: Path) -> list[bool]:
     return [
         state.cluster().catalog() is not None,
         state.manifest("0").read()[1] is not None,
-        state.runs("0", elsewhere).present(["1/a"]),
+        state.runs("0", elsewhere).all_exist(["1/a"]),
         state.answers().begin("key", b"other") is not None,
     ]
 
@@ -224,12 +224,12 @@ def test_a_full_store_refuses_writes_but_not_what_frees_memory(tmp_path: Path) -
         world.call(lambda state: state.runs("0", tmp_path).delete(["1/a", "1/b"]))
         world.scheduler.run_until(6.0)
         world.call(write)
-        assert world.store.open().runs("0", tmp_path / "elsewhere").present(["1/b"])
+        assert world.store.open().runs("0", tmp_path / "elsewhere").all_exist(["1/b"])
 
 
 def test_leases_expire_by_virtual_time() -> None:
     with simulated() as world:
-        world.call(lambda state: state.cluster().write_sign_of_life("e", b"alive"))
+        world.call(lambda state: state.cluster().renew_lease("e", b"alive"))
         world.scheduler.run_until(LEASE_MS / 1000)
         assert world.cluster.executors() == {"e": b"alive"}
         world.scheduler.run_until(LEASE_MS / 1000 + 0.01)
@@ -251,7 +251,7 @@ def a_day(seed: int, faults: Iterable[Fault], directory: Path) -> str:
         state, retries = world.store.address().open(), 0
         for number in range(20):
             try:
-                state.cluster().write_sign_of_life(name, b"alive")
+                state.cluster().renew_lease(name, b"alive")
                 state.runs("0", directory / str(seed) / name, 1_000).write({f"{name}/{number}": FRAME})
                 state.cluster().executors()
             except ExternalError:

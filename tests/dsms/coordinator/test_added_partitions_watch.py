@@ -47,51 +47,51 @@ class World:
 
 def test_a_source_is_held_until_all_have_followed_and_then_has_its_partitions() -> None:
     world, query = World(), "o3"
-    assert world.turn(query).held is None
+    assert world.turn(query).adding_partitions_since is None
     world.partitions = 3
     version = world.store.catalog.version + 1
-    assert world.turn(query).held == version
-    assert world.turn(query, version=version - 1).held == version
-    assert world.turn(version=version).held == version, "nobody reports the query"
+    assert world.turn(query).adding_partitions_since == version
+    assert world.turn(query, version=version - 1).adding_partitions_since == version
+    assert world.turn(version=version).adding_partitions_since == version, "nobody reports the query"
     after = world.turn(query, version=version)
-    assert (after.held, after.partitions, after.joined) == (None, 3, {1: 7, 2: 7})
+    assert (after.adding_partitions_since, after.partitions, after.added_partitions) == (None, 3, {1: 7, 2: 7})
     unchanged = world.store.catalog.version
-    assert world.turn(query, version=version).held is None
+    assert world.turn(query, version=version).adding_partitions_since is None
     assert world.store.catalog.version == unchanged
 
 
 def test_instants_published_before_state_was_lost_count_as_passed() -> None:
     world = World()
     world.partitions, world.published = 2, {"o3": 40, "o9": 90}
-    held = world.turn("o3").held
+    held = world.turn("o3").adding_partitions_since
     assert held is not None
-    assert world.turn("o3", version=held, reached=3).joined == {1: 40}
+    assert world.turn("o3", version=held, reached=3).added_partitions == {1: 40}
 
 
 def test_partitions_of_a_source_that_nobody_reads_count_from_the_beginning() -> None:
     world = World(SQL.partition("CREATE QUERY")[0])
     world.partitions = 2
-    assert world.turn().held is not None
-    assert list(world.turn(version=99).joined) == [1]
+    assert world.turn().adding_partitions_since is not None
+    assert list(world.turn(version=99).added_partitions) == [1]
     assert passed("o1", {}, {}) is None
 
 
 def test_hold_ends_if_executors_do_not_follow() -> None:
     world = World()
     world.partitions = 2
-    assert world.turn("o3").held is not None
+    assert world.turn("o3").adding_partitions_since is not None
     for _ in range(30):
         world.turn("o3")
-    assert (world.source.held, world.source.partitions) == (None, 1)
+    assert (world.source.adding_partitions_since, world.source.partitions) == (None, 1)
     for _ in range(120):
         world.turn("o3")
-    assert world.source.held is not None, "it is tried again"
+    assert world.source.adding_partitions_since is not None, "it is tried again"
 
 
 def test_recreated_topic_has_no_added_partitions() -> None:
     world = World()
     world.partitions, world.topic_id = 5, "another"
-    assert world.turn("o3").held is None
+    assert world.turn("o3").adding_partitions_since is None
 
 
 def test_a_hold_whose_statement_is_gone_ends_after_a_minute() -> None:
@@ -102,4 +102,4 @@ def test_a_hold_whose_statement_is_gone_ends_after_a_minute() -> None:
     assert all(world.turn().skipping is not None for _ in range(25))
     world.partitions = 3
     assert world.turn().skipping is None
-    assert world.turn().held is not None, "then added partitions are taken in"
+    assert world.turn().adding_partitions_since is not None, "then added partitions are taken in"

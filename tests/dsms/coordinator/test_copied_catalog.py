@@ -75,4 +75,4 @@ def test_without_a_prefix_results_keep_their_topics() -> None:
     view, source = copied(Naming({})).find("V"), copied(Naming({})).find("T")
     assert isinstance(view, Query)
     assert isinstance(source, Source)
-    assert (view.topic, source.letters, source.dead_letter_topic) == ("v", None, "dsms.T.dead-letters")
+    assert (view.topic, source.own_dead_letter_topic, source.dead_letter_topic) == ("v", None, "dsms.T.dead-letters")

@@ -10,7 +10,7 @@ from dsms.local.waiting import wait_until
 from dsms.placement.leases import RUNNING, ExecutorStatus
 from operators.core.errors import ExternalError
 
-NEW = {"e": ExecutorStatus(RUNNING, fragments={"0": RUNNING}, marks=True)}
+NEW = {"e": ExecutorStatus(RUNNING, fragments={"0": RUNNING}, names_writer=True)}
 OLD = {"e": ExecutorStatus(RUNNING, fragments={"0": RUNNING})}
 
 

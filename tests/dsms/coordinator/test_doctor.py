@@ -10,9 +10,9 @@ import pytest
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, mark
+from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, writer_headers
 from connectors.kafka.native.library import SWITCH, library
-from connectors.state.inspection import Found
+from connectors.state.inspection import FoundDocument
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
@@ -35,7 +35,7 @@ class Log(InternalLog):
 
     def __init__(self, purpose: str) -> None:
         self.cluster, self.topic, self.alarms = "c", f"_dsms.c.{purpose}", Alarms()
-        self._mark = mark("c", "doctor")
+        self._writer_headers = writer_headers("c", "doctor")
 
 
 class MemoryLogs(Logs):
@@ -134,10 +134,10 @@ class MemoryKeys:
 
     cluster, store = "c", "redis"
 
-    def __init__(self, *found: Found, runs: dict[str, bytes] | None = None) -> None:
+    def __init__(self, *found: FoundDocument, runs: dict[str, bytes] | None = None) -> None:
         self.found, self.deleted, self._runs = list(found), list[bytes | str](), runs or {}
 
-    def documents(self) -> list[Found]:
+    def documents(self) -> list[FoundDocument]:
         return self.found
 
     def delete(self, key: bytes | str) -> None:
@@ -160,8 +160,8 @@ class MemoryState:
         return f"dsms:{{c}}:{name}"
 
 
-def document(name: str, body: bytes | None, *, lasts: bool = False) -> Found:
-    return Found(f"dsms:{{c}}:{name}".encode(), name, "string" if body is not None else "list", lasts, body)
+def document(name: str, body: bytes | None, *, lasts: bool = False) -> FoundDocument:
+    return FoundDocument(f"dsms:{{c}}:{name}".encode(), name, "string" if body is not None else "list", lasts, body)
 
 
 STATUS = msgspec.json.encode(ExecutorStatus())
@@ -186,7 +186,7 @@ STATUS = msgspec.json.encode(ExecutorStatus())
         (document("checkpoint-request", b"what is not known here"), None),
     ],
 )
-def test_documents(found: Found, problem: str | None) -> None:
+def test_documents(found: FoundDocument, problem: str | None) -> None:
     keys, state = MemoryKeys(found), MemoryState(None)
     documents = Documents(keys, state, None)  # type: ignore[arg-type]
     findings = list(document_findings(documents))
@@ -230,12 +230,12 @@ def test_a_copy_of_another_version_is_written_anew() -> None:
 
 def test_manifest_without_the_runs_of_every_target_is_a_misfit() -> None:
     lane = LaneManifest(("o3",), {}, [{}])
-    assert Manifest(lanes={"o3": lane}, targets=1).misfit(1) is None
-    assert Manifest(lanes={"o3": lane}, targets=2).misfit(2) is not None
+    assert Manifest(lanes={"o3": lane}, targets=1).why_unusable(1) is None
+    assert Manifest(lanes={"o3": lane}, targets=2).why_unusable(2) is not None
 
 
 def test_the_cut_over_waits_for_the_last_executor_that_names_nobody() -> None:
-    new, old = ExecutorStatus("running", fragments={"0": "running"}, marks=True), ExecutorStatus()
+    new, old = ExecutorStatus("running", fragments={"0": "running"}, names_writer=True), ExecutorStatus()
     assert all_mark(["0"], {"a": new}) and not all_mark(["0"], {"a": new, "b": old}) and not all_mark([], {})
 
 

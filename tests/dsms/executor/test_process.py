@@ -16,7 +16,7 @@ from dsms.executor import process
 from dsms.executor.process import ExecutorProcess
 from dsms.placement.leases import Assignment
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.state.stores import STORES
 
 #: The number of turns without a fragment before an executor warms up.
@@ -29,7 +29,7 @@ class StandingRunner(SimpleNamespace):
     def turn(self, lease: int, catalog: object) -> None:
         """Does nothing."""
 
-    def tune(self, bounds: Bounds) -> None:
+    def tune(self, tunable: TunableSettings) -> None:
         """Does nothing."""
 
     def release(self, reason: str) -> None:
@@ -42,7 +42,7 @@ def test_an_executor_warms_up_after_idle_turns_in_a_row_and_never_beside_a_fragm
     state, warmed = MemoryState(), list[bytes | None]()
     monkeypatch.setitem(STORES, "test", lambda *_: state)  # type: ignore[arg-type]
     settings = ExecutorSettings(KafkaSettings("127.0.0.1:1"), "test://", "", tmp_path)
-    monkeypatch.setattr(process, "Reporter", lambda *_: SimpleNamespace(bounds=settings.bounds))
+    monkeypatch.setattr(process, "Reporter", lambda *_: SimpleNamespace(tunable=settings.tunable))
     monkeypatch.setattr(process, "Runner", lambda *_: StandingRunner())
     engine: Any = SimpleNamespace(warm_up=lambda _: warmed.append(state.cluster().assignments()))
     executor = ExecutorProcess(settings, lambda: engine, threading.Event())

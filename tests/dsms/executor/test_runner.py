@@ -22,7 +22,7 @@ from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.placement.leases import RUNNING, FragmentStatus
 from dsms.runtime.fragment.story import Story
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.errors import SparkFailed, WorkerDied
 from operators.core.errors import ExternalError, Fenced
 from tests.support.fake_environment import apply_all
@@ -42,7 +42,7 @@ class Standing:
     idle: bool = False
     failures: Any = None
     trial: tuple[str, ...] | None = None
-    bounds: object = None
+    tunable: object = None
     newer: bool = False
     state: Any = None
     checkpoints: None = None
@@ -85,8 +85,8 @@ class Standing:
     def status(self) -> FragmentStatus:
         return FragmentStatus(RUNNING)
 
-    def tune(self, bounds: object) -> None:
-        self.bounds = bounds
+    def tune(self, tunable: object) -> None:
+        self.tunable = tunable
 
     def stop(self) -> None:
         """Does nothing."""
@@ -288,7 +288,7 @@ def test_all_fragments_of_a_process_get_the_new_session(fragment_runner: Runner)
         engine_after_failures(new, fragments)
 
 
-BOUNDS = Bounds(1_000, 100_000, 1.0)
+BOUNDS = TunableSettings(1_000, 100_000, 1.0)
 
 
 class Kept:
@@ -366,15 +366,15 @@ def test_queries_that_are_too_much_together_get_smaller_batches_until_the_proces
         one._not_before = 0.0
         one.turn(7, catalog)
         fragment = Standing.made[-1]
-        fragment.idle, fragment.died = True, len(fragment.running_queries) > 1 and fragment.bounds == BOUNDS
-    assert (Standing.made[-1].failures, Standing.made[-1].bounds) == ({}, Bounds(62, 6_250, 1.0))
+        fragment.idle, fragment.died = True, len(fragment.running_queries) > 1 and fragment.tunable == BOUNDS
+    assert (Standing.made[-1].failures, Standing.made[-1].tunable) == ({}, TunableSettings(62, 6_250, 1.0))
     (alarm,) = settings.alarms.all()
     assert alarm.reason.startswith("workers died of queries that survive one by one") and alarm.reason.endswith(
         '"a", "b"'
     )
     another = Runner("0", settings, engine, BOUNDS, kept)
     another.turn(7, catalog)
-    assert Standing.made[-1].bounds == BOUNDS
+    assert Standing.made[-1].tunable == BOUNDS
 
 
 def test_no_query_is_blamed_where_workers_die_of_nothing(fragment_runner: Runner) -> None:

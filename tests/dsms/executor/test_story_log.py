@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsms.executor.story_log import StoryLog
-from dsms.runtime.fragment.story import Entry, Story
+from dsms.runtime.fragment.story import Story, StoryEntry
 
 
 class Store:
@@ -37,11 +37,11 @@ def story_log(store: Store | None) -> tuple[StoryLog, list[float]]:
 def test_a_story_is_written_if_it_has_changed_or_after_a_minute() -> None:
     store = Store()
     log, seconds = story_log(store)
-    log.add(Entry("claimed", 1.0))
+    log.add(StoryEntry("claimed", 1.0))
     log.publish()
     log.publish()
     assert (store.writes, store.kinds) == (1, ["claimed"])
-    log.add(Entry("started", 2.0))
+    log.add(StoryEntry("started", 2.0))
     log.publish()
     assert (store.writes, store.kinds) == (2, ["claimed", "started"])
     seconds.append(59.0)
@@ -53,11 +53,11 @@ def test_a_story_is_written_if_it_has_changed_or_after_a_minute() -> None:
 
 
 def test_an_executor_that_was_restarted_continues_its_story() -> None:
-    store = Store(msgspec.msgpack.encode(Story((Entry("claimed", 1.0), Entry("failed", 2.0)))))
+    store = Store(msgspec.msgpack.encode(Story((StoryEntry("claimed", 1.0), StoryEntry("failed", 2.0)))))
     log, _ = story_log(store)
-    log.add(Entry("claimed", 3.0))
+    log.add(StoryEntry("claimed", 3.0))
     log.publish()
-    log.add(Entry("started", 4.0))
+    log.add(StoryEntry("started", 4.0))
     log.publish()
     assert store.kinds == ["claimed", "failed", "claimed", "started"] and store.reads == 1
 
@@ -65,14 +65,14 @@ def test_an_executor_that_was_restarted_continues_its_story() -> None:
 def test_a_story_that_cannot_be_read_is_replaced() -> None:
     store = Store(b"\xc1")
     log, _ = story_log(store)
-    log.add(Entry("claimed", 3.0))
+    log.add(StoryEntry("claimed", 3.0))
     log.publish()
     assert store.kinds == ["claimed"]
 
 
 def test_a_batch_that_could_not_be_used_is_retracted() -> None:
     log, _ = story_log(None)
-    log.add(Entry("claimed", 1.0), Entry("batch begun", 2.0))
+    log.add(StoryEntry("claimed", 1.0), StoryEntry("batch begun", 2.0))
     log.retract_batch()
     log.publish()
     assert [entry.kind for entry in log.story.entries] == ["claimed"]

@@ -23,9 +23,9 @@ from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.model.tokens import new_token
 from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
-from dsms.runtime.fragment.story import Entry, Story
+from dsms.runtime.fragment.story import Story, StoryEntry
 from dsms.runtime.stages.intake import reading_schema
-from dsms.scheduling.tuning import Bounds, Tuning, read_tuning
+from dsms.scheduling.tuning import TunableSettings, Tuning, read_tuning
 from dsms.statements.registry import kind_of_statement, parse
 from dsms.testing import LocalSession
 from operators.core.errors import DsmsError, SqlError, UserError
@@ -53,13 +53,13 @@ class MemoryCluster:
 
     def __init__(self, session: LocalSession) -> None:
         self.session, self.tunings = session, dict[str, bytes]()
-        self.bounds = Bounds(10, 1000, 1.0)
+        self.tunable = TunableSettings(10, 1000, 1.0)
 
     def reports(self) -> dict[str, bytes]:
         return {report.fragment: msgspec.msgpack.encode(report) for report in self.session.reports()}
 
     def executors(self) -> dict[str, bytes]:
-        status = ExecutorStatus(RUNNING, fragments={"0": RUNNING}, bounds=self.bounds)
+        status = ExecutorStatus(RUNNING, fragments={"0": RUNNING}, tunable=self.tunable)
         return {"e1": msgspec.json.encode(status)}
 
     def tuning(self, executor: str) -> bytes | None:
@@ -67,13 +67,13 @@ class MemoryCluster:
 
     def set_tuning(self, executor: str, body: bytes) -> None:
         self.tunings[executor] = body
-        self.bounds = read_tuning(body).over(Bounds(10, 1000, 1.0))
+        self.tunable = read_tuning(body).over(TunableSettings(10, 1000, 1.0))
 
     def stories(self, fragment: str) -> dict[str, bytes]:
         story = Story(
             (
-                Entry("started", 1.0, plan_version=3, queries=("Hot", "Twin")),
-                Entry("query failed", 2.0, queries=("Twin",), reason="1 / 0"),
+                StoryEntry("started", 1.0, plan_version=3, queries=("Hot", "Twin")),
+                StoryEntry("query failed", 2.0, queries=("Twin",), reason="1 / 0"),
             )
         )
         return {"e1": msgspec.msgpack.encode(story)} if fragment == "0" else {}
@@ -320,14 +320,14 @@ def test_an_older_object_with_a_reserved_name_can_be_dropped() -> None:
 
 
 def test_contradictory_bounds_are_refused() -> None:
-    start = Bounds(10, 1000, 1.0)
+    start = TunableSettings(10, 1000, 1.0)
     for wrong in (Tuning(max_batch_records=9), Tuning(min_batch_records=0), Tuning(target_batch_seconds=0.0)):
         with pytest.raises(UserError):
             wrong.over(start)
 
 
 def test_state_memory_limit_needs_all_workers_on_one_host() -> None:
-    elsewhere = Bounds(10, 1000, 1.0, one_host=False)
+    elsewhere = TunableSettings(10, 1000, 1.0, one_host=False)
     assert Tuning(state_memory="none").over(elsewhere).state_memory is None
     with pytest.raises(UserError, match=r"needs all workers on one host.*local\["):
         Tuning(state_memory=0).over(elsewhere)

@@ -11,13 +11,13 @@ from dsms.introspection.metrics import Sample
 from dsms.introspection.operator_metrics import METRICS, Operator, values
 from dsms.introspection.sample_records import COLUMNS, OPERATORS
 from dsms.introspection.show_tables import row
-from dsms.measurements.work import Measured, Work
+from dsms.measurements.work import VertexMetrics, Work
 from dsms.testing import LocalSession
 
 API = Path(__file__).parents[3] / "docs" / "api.md"
 IDENTITY = {"id": "0-a-1", "fragment": "0", "lane": "a", "operator": "Join", "stage": 1, "queries": ("q", "r")}
 #: 40 and 20 rows in, 30 rows out; the work took 1.2 s.
-MEASURED = Measured(since=0.0, at=0.0).after(1.0, 0, Work((40, 20), 30, 1_200_000_000, 7, 123_456_789))
+MEASURED = VertexMetrics(since=0.0, at=0.0).after(1.0, 0, Work((40, 20), 30, 1_200_000_000, 7, 123_456_789))
 HEADINGS = (
     "id", "operator", "queries", "runs", "rows in", "rows out", "rows/s", "selectivity", "µs/row", "load", "state rows",
     "state bytes",
@@ -50,7 +50,7 @@ def test_a_metric_is_a_field_that_reports_may_lack_and_has_its_type() -> None:
     fields = {field.name: field for field in msgspec.structs.fields(Operator)}
     assert [name for name in fields if name in METRICS] == list(METRICS) and not METRICS.keys() & IDENTITY.keys()
     assert all(fields[name].default is not msgspec.NODEFAULT for name in METRICS)
-    for measured in (MEASURED, Measured(0.0, 0.0)):
+    for measured in (MEASURED, VertexMetrics(0.0, 0.0)):
         sampled = values(Sample.of(measured, 1.0))
         assert {type(sampled[name]) for name in METRICS} <= {int, float, tuple, type(None)}
         read = msgspec.convert({**IDENTITY, **sampled}, Operator)
@@ -71,7 +71,11 @@ def test_show_rounds_fractions_and_adds_up_inputs() -> None:
 
 
 def test_the_bytes_of_the_records_read_are_added_up() -> None:
-    read = Measured(0.0, 0.0).after(1.0, 0, Work((3,), 3, 9, bytes_in=300)).after(2.0, 1, Work((2,), 2, 9, bytes_in=45))
+    read = (
+        VertexMetrics(0.0, 0.0)
+        .after(1.0, 0, Work((3,), 3, 9, bytes_in=300))
+        .after(2.0, 1, Work((2,), 2, 9, bytes_in=45))
+    )
     assert values(Sample.of(read, 3.0))["bytes_in"] == 345
     assert values(Sample.of(MEASURED, 1.0))["bytes_in"] == 0
 

@@ -58,7 +58,7 @@ class Stage:
     journal: list[str] = field(default_factory=list)
     reported: list[str] = field(default_factory=list)
     published: list[tuple[ServiceState, ...]] = field(default_factory=list)
-    waits: list[str | None] = field(default_factory=list)
+    pauses: list[str | None] = field(default_factory=list)
     disk: DiskReserve | None = None
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Stage:
         services = tuple(Service(name, lambda *_, i=i: i) for name, i in self.instances.items())
         settings = msgspec.structs.replace(SETTINGS, http_port=free_port())
         self.address = settings.coordinator_url
-        heard = self.reported.append, self.published.append, self.waits.append
+        heard = self.reported.append, self.published.append, self.pauses.append
         self.supervision = Supervision(settings, {}, services, *heard, self.disk)
 
 
@@ -181,10 +181,10 @@ def test_full_disk_stops_all_services_until_space_is_free():
 
     stage = Stage(disk=DiskReserve(Path("/data"), 100, look))
     stage.supervision.start(lambda: False)
-    stage.supervision.watch(lambda: stage.waits[-1:] == [None])
+    stage.supervision.watch(lambda: stage.pauses[-1:] == [None])
     assert stage.journal[2:] == ["stop second", "stop first", "start first", "start second"]
     reason = 'the disk of "/data" has 90 bytes free, but the services need 100 bytes'
-    assert stage.waits[0] is not None and stage.waits[0].startswith(f"{reason}; free disk space: the services start")
+    assert stage.pauses[0] is not None and stage.pauses[0].startswith(f"{reason}; free disk space: the services start")
     assert answers["/healthz"].status_code == 200
     assert (answers["/readyz"].status_code, "free disk space" in answers["/readyz"].json()["disk"]) == (503, True)
     refused = answers["sql"]
@@ -195,8 +195,8 @@ def test_full_disk_stops_all_services_until_space_is_free():
 def test_a_stop_ends_the_wait_for_room():
     stage = Stage(disk=DiskReserve(Path("/data"), 100, lambda _: 0))
     stage.supervision.start(lambda: False)
-    stage.supervision.watch(lambda: bool(stage.waits))
-    assert stage.journal[2:] == ["stop second", "stop first"] and stage.waits[0] is not None
+    stage.supervision.watch(lambda: bool(stage.pauses))
+    assert stage.journal[2:] == ["stop second", "stop first"] and stage.pauses[0] is not None
 
 
 def test_a_full_disk_does_not_end_the_supervisor(tmp_path: Path):
@@ -211,7 +211,7 @@ file = supervisor._StateFile(LocalSettings(data_dir=Path({str(tmp_path)!r})))
 file.set_phase("running")
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 sys.stderr = open({str(tmp_path / "log")!r}, "w")
-file.set_waits("the disk is full")
+file.set_paused("the disk is full")
 supervisor._log("the disk is full")
 print("goes on", flush=True)
 os._exit(0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsms.measurements.work import HALF_LIFE_S, Measured, Measures, Work
+from dsms.measurements.work import HALF_LIFE_S, FragmentMetrics, VertexMetrics, Work
 from dsms.testing import LocalSession
 from tests.dsms.runtime.test_epoch import message
 from tests.support.fake_environment import apply_all
@@ -64,26 +64,26 @@ def test_workers_report_the_same_work_to_the_driver(records, targets, limit, tas
         "CREATE QUERY Counts AS SELECT k, COUNT(*) AS n FROM A WHERE v > 2 GROUP BY k"
     )
     world = World({"t": dict(enumerate(logs))})
-    measures, lane = _all_epochs(world, start(catalog, targets), limit, tasks)
+    metrics, lane = _all_epochs(world, start(catalog, targets), limit, tasks)
     sums = {type(vertex.operator).__name__: key for vertex, key in zip(lane.flow.vertices, lane.flow.keys, strict=True)}
-    source, kept = measures.of(lane.id, sums["NoneType"]), sum(v > 2 for _, v in records)
+    source, kept = metrics.of(lane.id, sums["NoneType"]), sum(v > 2 for _, v in records)
     assert (sum(source.rows_in), source.rows_out) == (len(records), len(records))
     assert source.bytes_in == sum(len(record.value()) for log in logs for record in log)
-    assert measures.of(lane.id, sums["Filter"]).rows_out == kept
+    assert metrics.of(lane.id, sums["Filter"]).rows_out == kept
     # the last rows wait for the frontier
-    assert sum(measures.of(lane.id, sums["Reorder"]).rows_in) == kept
-    assert sum(measures.of(lane.id, sums["GroupBy"]).rows_in) == measures.of(lane.id, sums["Reorder"]).rows_out
+    assert sum(metrics.of(lane.id, sums["Reorder"]).rows_in) == kept
+    assert sum(metrics.of(lane.id, sums["GroupBy"]).rows_in) == metrics.of(lane.id, sums["Reorder"]).rows_out
 
 
 def _all_epochs(world, revision, limit, tasks):
     from dsms.runtime.lanes.revision import revised
 
-    measures, (lane,) = Measures(0.0), revision.lanes.values()
+    metrics, (lane,) = FragmentMetrics(0.0), revision.lanes.values()
     for number in range(1, 200):
         done = epoch(world, revision, limit, tasks)
-        measures = measures.after(float(number), done.measured.work)
+        metrics = metrics.after(float(number), done.measured.work)
         if not done.measured.records:
-            return measures, lane
+            return metrics, lane
         revision = revised(revision.plan, done.manifest, (), revision)
     raise AssertionError("the log was never read to its end")
 
@@ -95,7 +95,7 @@ RUNS = st.lists(st.tuples(st.floats(0, 50), st.integers(0, 1000), st.integers(0,
 def test_a_rate_is_the_weighted_sum_of_its_definition(runs, later) -> None:
     """The weight of a row halves every HALF_LIFE_S. The weights of all seconds since the beginning add up to one."""
     runs = sorted(runs)
-    known = Measured(since=0.0, at=0.0)
+    known = VertexMetrics(since=0.0, at=0.0)
     for at, came, gave in runs:
         known = known.after(at, 0, Work((came,), gave, 2_000_000 * came))
     now = max(runs[-1][0] + later, 1e-3)
@@ -109,29 +109,29 @@ def test_a_rate_is_the_weighted_sum_of_its_definition(runs, later) -> None:
 
 
 def test_cost_and_selectivity_follow_the_last_seconds() -> None:
-    known = Measured(since=0.0, at=0.0).after(1.0, 0, Work((1000,), 1000, 1_000_000_000))
+    known = VertexMetrics(since=0.0, at=0.0).after(1.0, 0, Work((1000,), 1000, 1_000_000_000))
     assert (known.selectivity, known.cost) == (1.0, 0.001)
     known = known.after(1.0 + 20 * HALF_LIFE_S, 0, Work((1000,), 0, 2_000_000_000))
     assert known.selectivity == pytest.approx(0, abs=1e-5) and known.cost == pytest.approx(0.002, rel=1e-5)
     idle = known.after(1e7, 0, Work((0,), 0, 0))
     assert (idle.selectivity, idle.cost) == (0.5, 0.0015)
-    assert (Measured(since=0.0, at=0.0).selectivity, Measured(since=0.0, at=0.0).cost) == (None, None)
+    assert (VertexMetrics(since=0.0, at=0.0).selectivity, VertexMetrics(since=0.0, at=0.0).cost) == (None, None)
 
 
 def test_an_idle_operator_costs_what_its_rows_cost() -> None:
     """Runs without rows take time too, and windows output rows long after the last input row."""
-    known = Measured(since=0.0, at=0.0).after(1.0, 0, Work((1000,), 1000, 1_000_000_000))
+    known = VertexMetrics(since=0.0, at=0.0).after(1.0, 0, Work((1000,), 1000, 1_000_000_000))
     for second in range(2, 2000):
         known = known.after(float(second), 0, Work((0,), 1, 5_000_000))
         assert known.cost == pytest.approx(0.001)
         assert known.selectivity is not None and 0.5 < known.selectivity < 20
     assert known.busy_ns == 1_000_000_000 + 1998 * 5_000_000
-    silent = Measured(since=0.0, at=0.0).after(1.0, 0, Work((0,), 0, 5_000_000))
+    silent = VertexMetrics(since=0.0, at=0.0).after(1.0, 0, Work((0,), 0, 5_000_000))
     assert (silent.cost, silent.selectivity) == (None, None)
 
 
 def test_state_is_that_of_the_last_run_on_each_target() -> None:
-    known = Measured(since=0.0, at=0.0)
+    known = VertexMetrics(since=0.0, at=0.0)
     for target, rows in ((0, 5), (1, 7), (0, 2)):
         known = known.after(1.0, target, Work((1,), 1, 1, rows, 10 * rows))
     assert (known.state_rows, known.state_bytes) == (9, 90)
@@ -139,7 +139,7 @@ def test_state_is_that_of_the_last_run_on_each_target() -> None:
 
 def test_measured_inputs_may_be_added_and_removed() -> None:
     """A replaced query also reads the input of its former version until that is no longer needed."""
-    known = Measured(since=0.0, at=0.0)
+    known = VertexMetrics(since=0.0, at=0.0)
     for rows in ((1, 2), (10,), (5, 5)):
         known = known.after(1.0, 0, Work(rows, 1, 1))
     assert known.rows_in == (16, 7)
@@ -147,7 +147,7 @@ def test_measured_inputs_may_be_added_and_removed() -> None:
 
 def test_measurements_survive_while_lanes_come_and_go() -> None:
     work = Work((10,), 5, 100, 3, 30)
-    both = Measures(0.0).after(1.0, [("o1", "a", 0, work), ("o2", "a", 0, work), ("o2", "b", 0, work)])
+    both = FragmentMetrics(0.0).after(1.0, [("o1", "a", 0, work), ("o2", "a", 0, work), ("o2", "b", 0, work)])
     merged = both.kept({"o1": {"a", "b"}})
     assert (merged.of("o1", "a").rows_in, merged.of("o1", "a").state_rows) == ((20,), 3)
     assert merged.of("o1", "b").rows_in == (10,)

@@ -123,6 +123,14 @@ def test_fields_that_were_added_later_leave_stored_names_as_they_were() -> None:
     source = objects.Source(name="T", id="o1", sql="", columns=(objects.Column("k", "INT"),), topic="t")
     scan = logical.StreamScan(source, "S", ("k",))
     assert fingerprint(scan) == "95e6e4235efca3536c13"
-    told = msgspec.structs.replace(source, letters="elsewhere")
+    told = msgspec.structs.replace(source, own_dead_letter_topic="elsewhere")
     others = (replace(scan, first=((0, 9),)), logical.StreamScan(told, "S", ("k",)))
     assert len({fingerprint(scan), *map(fingerprint, others)}) == 3
+
+
+def test_a_renamed_field_keeps_the_name_under_which_it_is_stored() -> None:
+    """The literal is the fingerprint as of commit 933edd21, in which the field had its stored name, `letters`."""
+    column = objects.Column("k", "INT")
+    source = objects.Source(name="T", id="o1", sql="", columns=(column,), topic="t", own_dead_letter_topic="elsewhere")
+    assert fingerprint(logical.StreamScan(source, "S", ("k",))) == "414864f1794af4164bc2"
+    assert b'"letters":"elsewhere"' in msgspec.json.encode(source)

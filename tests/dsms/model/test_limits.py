@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsms.model.limits import Limits, read_limits
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from operators.core.errors import ConfigError, SqlError, UserError
 
 
@@ -25,7 +25,7 @@ def test_an_error_names_the_limit_and_its_setting() -> None:
 
 def test_an_error_points_to_the_place_that_is_known() -> None:
     with pytest.raises(SqlError) as raised:
-        Limits().check("statement_nesting", 10_000, "the statement is nested {} deep", Place(2, 5))
+        Limits().check("statement_nesting", 10_000, "the statement is nested {} deep", TextLocation(2, 5))
     assert (raised.value.line, raised.value.column) == (2, 5)
 
 

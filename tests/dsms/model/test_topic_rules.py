@@ -136,4 +136,4 @@ def published_catalog() -> Catalog:
     )
     source = catalog.find("U")
     assert isinstance(source, Source)
-    return catalog.with_changed(msgspec.structs.replace(source, letters="copy.letters"))
+    return catalog.with_changed(msgspec.structs.replace(source, own_dead_letter_topic="copy.letters"))

@@ -34,16 +34,16 @@ def grown(before: Catalog) -> Catalog:
 def test_held_source_is_not_read() -> None:
     before = catalog()
     waiting = with_reading_suspended(before, source(before))
-    assert source(waiting).held == waiting.version == before.version + 1
-    assert plan_fragment(waiting, 1).held == {source(before).id}
+    assert source(waiting).adding_partitions_since == waiting.version == before.version + 1
+    assert plan_fragment(waiting, 1).suspended_sources == {source(before).id}
     after = source(grown(waiting))
-    assert (after.partitions, after.joined, after.held) == (4, {2: 17, 3: 17}, None)
-    assert plan_fragment(grown(waiting), 1).held == frozenset()
+    assert (after.partitions, after.added_partitions, after.adding_partitions_since) == (4, {2: 17, 3: 17}, None)
+    assert plan_fragment(grown(waiting), 1).suspended_sources == frozenset()
 
 
 def test_more_partitions_may_join_later() -> None:
     first = grown(catalog())
-    assert source(with_partitions(first, source(first), 5, 30)).joined == {2: 17, 3: 17, 4: 30}
+    assert source(with_partitions(first, source(first), 5, 30)).added_partitions == {2: 17, 3: 17, 4: 30}
 
 
 def test_plans_keep_fingerprints_and_read_added_partitions() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dsms.model.statements import Clause, Place
+from dsms.model.statements import Clause, TextLocation
 from dsms.registration.clauses import result_settings, source_settings
 from operators.core.errors import SqlError
 
 
 def test_start_takes_every_instant_that_a_record_may_have() -> None:
     for at in (-4611686018427387903, 4611686018427387903):
-        assert result_settings([Clause("start", (str(at),), Place())]) == {"start": at}
+        assert result_settings([Clause("start", (str(at),), TextLocation())]) == {"start": at}
 
 
 @pytest.mark.parametrize(
@@ -40,25 +40,25 @@ def test_start_takes_every_instant_that_a_record_may_have() -> None:
 )
 def test_source_clauses(text: str, field: str, value: object) -> None:
     name, *words = text.split()
-    settings, defaults = source_settings([Clause(name.lower(), tuple(words), Place())])
+    settings, defaults = source_settings([Clause(name.lower(), tuple(words), TextLocation())])
     assert settings == {field: value}
     assert not any(default.startswith(name) for default in defaults)
 
 
 def test_result_clauses() -> None:
     clauses = [
-        Clause("format", ("AVRO",), Place()),
-        Clause("topic", ("x",), Place()),
-        Clause("partitions", ("2",), Place()),
+        Clause("format", ("AVRO",), TextLocation()),
+        Clause("topic", ("x",), TextLocation()),
+        Clause("partitions", ("2",), TextLocation()),
     ]
     assert result_settings(clauses) == {"format": "avro", "topic": "x", "partitions": 2}
 
 
 def test_a_password_in_a_registry_is_refused_and_not_repeated() -> None:
     with pytest.raises(SqlError, match="REGISTRY must not contain a password") as refused:
-        source_settings([Clause("registry", ("http://ann:pw4711@host",), Place(2, 5))])
+        source_settings([Clause("registry", ("http://ann:pw4711@host",), TextLocation(2, 5))])
     assert "pw4711" not in str(refused.value) and (refused.value.line, refused.value.column) == (2, 5)
-    settings, _ = source_settings([Clause("registry", ("http://ann:${secret:p}@host",), Place())])
+    settings, _ = source_settings([Clause("registry", ("http://ann:${secret:p}@host",), TextLocation())])
     assert settings == {"registry": "http://ann:${secret:p}@host"}
 
 
@@ -87,7 +87,7 @@ def test_a_password_in_a_registry_is_refused_and_not_repeated() -> None:
 def test_numbers_of_sources_have_bounds(text: str, message: str) -> None:
     name, *words = text.split()
     with pytest.raises(SqlError, match=message):
-        source_settings([Clause(name.lower(), tuple(words), Place())])
+        source_settings([Clause(name.lower(), tuple(words), TextLocation())])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_numbers_of_sources_have_bounds(text: str, message: str) -> None:
 def test_numbers_of_results_have_bounds(text: str, message: str) -> None:
     name, _, words = text.partition(" ")
     with pytest.raises(SqlError, match=message):
-        result_settings([Clause(name.lower(), (words,), Place())])
+        result_settings([Clause(name.lower(), (words,), TextLocation())])
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_numbers_of_results_have_bounds(text: str, message: str) -> None:
 )
 def test_the_greatest_numbers(text: str, field: str, value: int) -> None:
     name, *words = text.split()
-    assert source_settings([Clause(name.lower(), tuple(words), Place())])[0] == {field: value}
+    assert source_settings([Clause(name.lower(), tuple(words), TextLocation())])[0] == {field: value}

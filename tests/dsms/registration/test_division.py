@@ -116,7 +116,7 @@ def test_the_fragments_of_a_query_change() -> None:
         before = catalog
         catalog, results = apply_all(f"ALTER QUERY q SET (FRAGMENTS = {count})", catalog, environment())
         query = catalog.get("q")
-        assert query.id == id and query.shares == shares and query.divided == catalog.version
+        assert query.id == id and query.shares == shares and query.divided_at_version == catalog.version
         assert plan_fragment(catalog, 2, fragment="0").takes_over(plan_fragment(before, 2, fragment="0"))
         assert ("run by fragments" in results[-1].message) == (count > 1)
     again, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 1)", catalog, environment())

@@ -13,25 +13,25 @@ from connectors.objects.store import ObjectStore
 from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,
     Copy,
-    Logs,
+    CurrentLogs,
     Needs,
     Topic,
     behind,
     best_first,
     checkpoint_id,
-    misfit,
-    sealed,
-    unsealed,
+    decode_checkpoint,
+    encode_checkpoint,
+    why_unusable,
 )
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.checkpoints.store import CheckpointStore, fragments
-from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from operators.core.errors import ExternalError
 
-LOGS = Logs("kafka-1", {"bids": "topic-1"}, {("bids", 0): 100})
+LOGS = CurrentLogs("kafka-1", {"bids": "topic-1"}, {("bids", 0): 100})
 NEEDS = Needs(["o2"], ["o1"])
-PUBLISHED = Published({"o2": 50}, {("o1", 0): DeadMark(40, 3)})
+PUBLISHED = Published({"o2": 50}, {("o1", 0): WrittenDeadLetters(40, 3)})
 
 
 def manifest(offset: int = 40, *, targets: int = 2, queries: tuple[str, ...] = ("o2",), epoch: int = 7) -> Manifest:
@@ -56,9 +56,9 @@ def made(state: Manifest | None = None, id: str = checkpoint_id(1, 7), created: 
 
 
 def test_checkpoint_of_these_logs_is_usable() -> None:
-    assert misfit(made(), LOGS, PUBLISHED, 2, NEEDS) is None
-    later = Published({"o2": 60, "o3": 9}, {("o1", 0): DeadMark(90, 5)})
-    assert misfit(made(), LOGS, later, 2, NEEDS) is None, (
+    assert why_unusable(made(), LOGS, PUBLISHED, 2, NEEDS) is None
+    later = Published({"o2": 60, "o3": 9}, {("o1", 0): WrittenDeadLetters(90, 5)})
+    assert why_unusable(made(), LOGS, later, 2, NEEDS) is None, (
         "what was published since is left out when it is computed again"
     )
 
@@ -78,27 +78,32 @@ def test_checkpoint_of_these_logs_is_usable() -> None:
         ),
         (LOGS, replace(PUBLISHED, frontiers={"o2": 49}), 2, "the progress log has lost how far query o2 has published"),
         (LOGS, replace(PUBLISHED, frontiers={}), 2, "the progress log has lost how far query o2 has published"),
-        (LOGS, replace(PUBLISHED, dead={("o1", 0): DeadMark(39, 3)}), 2, "which dead letters of o1 are written"),
+        (
+            LOGS,
+            replace(PUBLISHED, dead={("o1", 0): WrittenDeadLetters(39, 3)}),
+            2,
+            "which dead letters of o1 are written",
+        ),
     ],
 )
-def test_checkpoint_of_other_logs_is_a_misfit(logs: Logs, published: Published, targets: int, why: str) -> None:
-    assert why in (misfit(made(), logs, published, targets, NEEDS) or "it fits")
+def test_checkpoint_of_other_logs_is_a_misfit(logs: CurrentLogs, published: Published, targets: int, why: str) -> None:
+    assert why in (why_unusable(made(), logs, published, targets, NEEDS) or "it fits")
 
 
 def test_progress_of_dropped_or_replaced_queries_is_ignored() -> None:
     """The progress log has a record of the query that writes the topic now."""
-    assert misfit(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, Needs(["o5"], ["o1"])) is None
+    assert why_unusable(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, Needs(["o5"], ["o1"])) is None
 
 
 def test_the_topics_of_dropped_queries_do_not_matter() -> None:
-    assert misfit(made(), replace(LOGS, topics={}, ends={}), PUBLISHED, 2, Needs(["o5"], ["o9"])) is None
+    assert why_unusable(made(), replace(LOGS, topics={}, ends={}), PUBLISHED, 2, Needs(["o5"], ["o9"])) is None
 
 
 def test_state_of_another_version_is_a_misfit() -> None:
     unreadable = msgspec.structs.replace(made(), manifest=msgspec.Raw(b'{"epoch": "?"}'))
-    assert "another version" in (misfit(unreadable, LOGS, PUBLISHED, 2, NEEDS) or "")
+    assert "another version" in (why_unusable(unreadable, LOGS, PUBLISHED, 2, NEEDS) or "")
     assert "in format 5, not 6" in (
-        misfit(made(msgspec.structs.replace(manifest(), format=5)), LOGS, PUBLISHED, 2, NEEDS) or ""
+        why_unusable(made(msgspec.structs.replace(manifest(), format=5)), LOGS, PUBLISHED, 2, NEEDS) or ""
     )
 
 
@@ -124,12 +129,12 @@ def test_fragment_is_behind_if_any_query_or_partition_is() -> None:
 
 
 def test_changed_documents_are_refused() -> None:
-    document = sealed(made())
-    assert unsealed(document, "x") == made()
+    document = encode_checkpoint(made())
+    assert decode_checkpoint(document, "x") == made()
     with pytest.raises(ExternalError, match='checkpoint "x" is damaged: its checksum differs'):
-        unsealed(document.replace(b'"kafka-1"', b'"kafka-2"'), "x")
+        decode_checkpoint(document.replace(b'"kafka-1"', b'"kafka-2"'), "x")
     with pytest.raises(ExternalError, match='checkpoint "x" cannot be read'):
-        unsealed(document[:-1], "x")
+        decode_checkpoint(document[:-1], "x")
 
 
 def test_retention_keeps_the_latest_and_youngest_checkpoints() -> None:

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.runtime.fragment.culprit import Search, Trial
+from dsms.runtime.fragment.culprit import CulpritSearch, Trial
 
 NAMES = st.integers(1, 40).map(lambda count: tuple(f"o{number}" for number in range(1, count + 1)))
 REASON = "no memory"
@@ -17,7 +17,7 @@ class Workers:
 
     def __init__(self, queries: tuple[str, ...], culprits: set[str], most: int = 1_000) -> None:
         self.queries, self.culprits, self.most = queries, culprits, most
-        self.search, self.now, self.trials = Search(), 0.0, 0
+        self.search, self.now, self.trials = CulpritSearch(), 0.0, 0
 
     def run(self) -> bool:
         """Completes the current search, if any; returns whether all queries that have not failed run together then."""
@@ -28,7 +28,9 @@ class Workers:
 
     def _ends(self, running: tuple[str, ...], smaller: int) -> bool:
         self.now, self.trials = self.now + 1, self.trials + 1
-        self.search = msgspec.json.decode(msgspec.json.encode(self.search), type=Search)  # as it is stored and read
+        self.search = msgspec.json.decode(
+            msgspec.json.encode(self.search), type=CulpritSearch
+        )  # as it is stored and read
         dies = bool(self.culprits & set(running)) or len(running) > self.most << smaller
         if dies:
             self.search = self.search.died(running, self.now, REASON)
@@ -65,7 +67,7 @@ def test_queries_that_are_too_much_only_together_run_in_smaller_batches_and_none
 
 @given(NAMES, st.lists(st.floats(120.1, 1e6), min_size=2, max_size=9))
 def test_single_worker_deaths_fail_no_query(queries: tuple[str, ...], gaps: list[float]) -> None:
-    search, now = Search(), 0.0
+    search, now = CulpritSearch(), 0.0
     for gap in gaps:
         now += gap
         search = search.died(queries, now, REASON)
@@ -75,7 +77,7 @@ def test_single_worker_deaths_fail_no_query(queries: tuple[str, ...], gaps: list
 
 
 def test_a_query_that_is_dropped_meanwhile_ends_the_search_and_one_that_is_resumed_may_run_again() -> None:
-    search = Search().died(("o1", "o2", "o3"), 1.0, REASON)
+    search = CulpritSearch().died(("o1", "o2", "o3"), 1.0, REASON)
     assert search.trial == Trial(("o3", "o2"))
     assert search.released(("o1", "o2", "o3", "o4")) == search
     assert search.released(("o1", "o2")).trial is None
@@ -85,7 +87,7 @@ def test_a_query_that_is_dropped_meanwhile_ends_the_search_and_one_that_is_resum
 
 
 def test_query_that_fails_alone_is_retried_with_smaller_batches() -> None:
-    search = Search().died(("o1",), 1.0, REASON)
+    search = CulpritSearch().died(("o1",), 1.0, REASON)
     assert search.trial == Trial(("o1",), 1)
     once = search.passed(2.0)
     assert (once.trial, once.smaller) == (None, 0)
@@ -97,12 +99,21 @@ def test_query_that_fails_alone_is_retried_with_smaller_batches() -> None:
 
 
 def test_two_successive_worker_deaths_fail_no_query() -> None:
-    search = Search().died(("o1",), 1.0, REASON).died(("o1",), 6.0, REASON)
+    search = CulpritSearch().died(("o1",), 1.0, REASON).died(("o1",), 6.0, REASON)
     assert (search.failed, search.trial) == ({}, Trial(("o1",), 2))
     assert search.passed(7.0).trial is None
-    among = Search().died(("o1", "o2"), 1.0, REASON).died(("o2",), 2.0, REASON).passed(3.0).died(("o1",), 4.0, REASON)
+    among = (
+        CulpritSearch()
+        .died(("o1", "o2"), 1.0, REASON)
+        .died(("o2",), 2.0, REASON)
+        .passed(3.0)
+        .died(("o1",), 4.0, REASON)
+    )
     assert (among.failed, among.trial) == ({}, Trial(("o1",), 2))
 
 
 def test_the_newest_queries_are_tried_first() -> None:
-    assert Search().died(("o10", "o9", "o2@0of2", "o11"), 1.0, REASON).parts == (("o11", "o10"), ("o9", "o2@0of2"))
+    assert CulpritSearch().died(("o10", "o9", "o2@0of2", "o11"), 1.0, REASON).parts == (
+        ("o11", "o10"),
+        ("o9", "o2@0of2"),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.cut_logs import CutLog, CutLogs, stopped
@@ -12,7 +12,7 @@ from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.fragment.state import FragmentState, PlanChanged, ReportFailure, advance
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from dsms.runtime.lanes.revision import Revision, revised
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = """
@@ -84,7 +84,7 @@ def test_only_queries_that_may_be_shed_need_the_rates() -> None:
 
 def test_a_result_topic_with_records_of_unknown_progress_is_not_written() -> None:
     at = revision(3, 5)
-    cut = CutLogs(progress=PROGRESS, written=frozenset({"v"}))
+    cut = CutLogs(progress=PROGRESS, written_topics=frozenset({"v"}))
     ((_, reason),) = stopped(at, published(at, None), cut).items()
     assert "it is unknown up to which instant it has published" in reason
     assert stopped(at, published(at, 9), cut) == {}
@@ -94,7 +94,9 @@ def test_a_result_topic_with_records_of_unknown_progress_is_not_written() -> Non
 def test_a_fragment_keeps_a_stopped_query_apart_and_says_why() -> None:
     at = revision(3, 5)
     size = BatchSize(100, 10, 1000, 1.0, 3.0)
-    state = FragmentState(at.plan, at.manifest, published(at, 9), Bounds(10, 1000, 1.0), size, Measures(0.0))
+    state = FragmentState(
+        at.plan, at.manifest, published(at, 9), TunableSettings(10, 1000, 1.0), size, FragmentMetrics(0.0)
+    )
     state, instructions = advance(PlanChanged(at.plan, 1.0), replace(state, cut_logs=CutLogs(heartbeats=BEATS)))
     (query,) = at.plan.queries
     assert list(state.failures) == [query]

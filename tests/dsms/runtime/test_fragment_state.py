@@ -7,14 +7,13 @@ from dataclasses import replace
 import msgspec
 
 from connectors.state.run_memory import RunLocations
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
-from dsms.runtime.epoch.epoch import Epoch, Measured
-from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters
 from dsms.runtime.fragment.state import (
     BatchEnded,
-    BoundsChanged,
     Commit,
     EpochCommitted,
     EpochComputed,
@@ -26,13 +25,14 @@ from dsms.runtime.fragment.state import (
     PlanChanged,
     ReportFailure,
     ReportRebuild,
+    TunableSettingsChanged,
     advance,
 )
 from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.stages.wire import SourceWaits
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
@@ -40,7 +40,7 @@ SQL = (
     "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;"
 )
 MORE = SQL + "CREATE STREAMED VIEW X AS SELECT k FROM S WHERE k > 2;"
-BOUNDS = Bounds(10, 1000, 1.0)
+BOUNDS = TunableSettings(10, 1000, 1.0)
 
 
 def plan(sql: str = SQL) -> FragmentPlan:
@@ -50,7 +50,7 @@ def plan(sql: str = SQL) -> FragmentPlan:
 def begun(stored: Manifest | None = None) -> FragmentState:
     size = BatchSize(100, 10, 1000, 1.0, 3.0)
     manifest = stored or Manifest(targets=1)
-    state = FragmentState(plan(), manifest, Published({}, {}), BOUNDS, size, Measures(0.0))
+    state = FragmentState(plan(), manifest, Published({}, {}), BOUNDS, size, FragmentMetrics(0.0))
     return advance(PlanChanged(plan(), 1.0), state)[0]
 
 
@@ -74,7 +74,7 @@ def computed(state: FragmentState, **failures: str) -> EpochComputed:
         for lane_id, lane in state.revision.manifest.lanes.items()
     }
     manifest = msgspec.structs.replace(state.revision.manifest, epoch=state.computed.epoch + 1, lanes=lanes)
-    epoch = Epoch(manifest, {}, (), (), {}, failures=failures, measured=Measured(records))
+    epoch = Epoch(manifest, {}, (), (), {}, failures=failures, measured=EpochMeasurements(records))
     return EpochComputed(epoch, state.revision)
 
 
@@ -121,7 +121,7 @@ def test_plan_change_between_epoch_and_batch_end_continues_from_the_epoch() -> N
 def test_events_do_not_mutate_the_former_state() -> None:
     state = begun()
     before = replace(state)
-    after(state, *batch(state), PlanChanged(plan(MORE), 3.0), BoundsChanged(Bounds(1, 5, 0.5)))
+    after(state, *batch(state), PlanChanged(plan(MORE), 3.0), TunableSettingsChanged(TunableSettings(1, 5, 0.5)))
     assert state == before
 
 
@@ -148,7 +148,7 @@ def test_state_of_another_version_is_rebuilt_and_reported_once() -> None:
         Published({}, {}),
         BOUNDS,
         BatchSize(100, 10, 1000, 1.0, 3.0),
-        Measures(0.0),
+        FragmentMetrics(0.0),
     )
     state, instructions = after(state, PlanChanged(plan(), 1.0))
     assert sorted(instruction.query for instruction in instructions if isinstance(instruction, ReportRebuild)) == [
@@ -160,7 +160,7 @@ def test_state_of_another_version_is_rebuilt_and_reported_once() -> None:
 
 
 def test_bounds_hold_from_the_next_epoch_on() -> None:
-    state, instructions = after(begun(), BoundsChanged(Bounds(10, 50, 0.5)))
+    state, instructions = after(begun(), TunableSettingsChanged(TunableSettings(10, 50, 0.5)))
     assert instructions == []
     state, _ = after(state, *batch(state))
     assert (state.batch_size.most, state.batch_size.target_s, state.batch_records) == (50, 0.5, 50)
@@ -172,7 +172,7 @@ def test_published_progress_is_updated_at_the_commit() -> None:
     state, _ = after(state, event)
     source = next(iter(event.epoch.manifest.lanes.values())).places
     (owner, _), *_ = source
-    published = Published({}, {(owner, 0): DeadMark(7, 3)})
+    published = Published({}, {(owner, 0): WrittenDeadLetters(7, 3)})
     state, instructions = after(state, EpochCommitted(published, RunLocations({"a": 5}, {"b": 7})))
     assert instructions == []
     assert dead_letters(state) == {"T": 3}
@@ -211,7 +211,7 @@ def test_source_wait_is_cleared_once_the_record_is_read() -> None:
     state, event = begun(), computed(begun())
 
     def measured(**fields: object) -> EpochComputed:
-        return replace(event, epoch=replace(event.epoch, measured=Measured(1, **fields)))  # type: ignore[arg-type]
+        return replace(event, epoch=replace(event.epoch, measured=EpochMeasurements(1, **fields)))  # type: ignore[arg-type]
 
     state, _ = after(state, measured(waits=(waits,), read={("o1", 0): 7}))
     assert state.waits == {("o1", 0): waits}
@@ -264,7 +264,7 @@ def test_trial_runs_only_its_queries_and_others_keep_their_state() -> None:
 
 
 def test_bounds_hold_from_the_next_batch_on() -> None:
-    state, _ = after(begun(), BoundsChanged(Bounds(1, 7, 1.0)))
+    state, _ = after(begun(), TunableSettingsChanged(TunableSettings(1, 7, 1.0)))
     assert state.batch_records == 7
 
 

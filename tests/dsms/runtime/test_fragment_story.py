@@ -7,31 +7,31 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.batch_size import BatchSize
-from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.step_time import StepTime
-from dsms.runtime.fragment.state import BoundsChanged, EpochComputed, FragmentState, PlanChanged, advance
+from dsms.runtime.fragment.state import EpochComputed, FragmentState, PlanChanged, TunableSettingsChanged, advance
 from dsms.runtime.fragment.story import (
     MOST_ENTRIES,
-    Entry,
     EntryKind,
     Story,
+    StoryEntry,
     committed,
     entries_of,
     without_unused_batch,
 )
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.scheduling.tuning import Bounds
+from dsms.scheduling.tuning import TunableSettings
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
     "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
     "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE QUERY W AS SELECT k FROM S WHERE k > 1;"
 )
-BOUNDS = Bounds(10, 1000, 1.0)
+BOUNDS = TunableSettings(10, 1000, 1.0)
 
 
 def plan(changes: str = "") -> FragmentPlan:
@@ -41,7 +41,7 @@ def plan(changes: str = "") -> FragmentPlan:
 
 def state_with(plan: FragmentPlan) -> FragmentState:
     size = BatchSize(100, 10, 1000, 1.0, 3.0)
-    state = FragmentState(plan, Manifest(targets=1), Published({}, {}), BOUNDS, size, Measures(0.0))
+    state = FragmentState(plan, Manifest(targets=1), Published({}, {}), BOUNDS, size, FragmentMetrics(0.0))
     return advance(PlanChanged(plan, 1.0), state)[0]
 
 
@@ -49,8 +49,8 @@ def kinds(story: Story) -> list[str]:
     return [entry.kind for entry in story.entries]
 
 
-def done(epoch: int, **fields: object) -> Entry:
-    return msgspec.structs.replace(Entry("epoch committed", float(epoch), epoch=epoch, records=10), **fields)
+def done(epoch: int, **fields: object) -> StoryEntry:
+    return msgspec.structs.replace(StoryEntry("epoch committed", float(epoch), epoch=epoch, records=10), **fields)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_plan_tells_which_queries_it_changes(statement: str, kind: EntryKind, 
     before, after = plan(), plan(statement)
     state = state_with(before)
     assert entries_of(PlanChanged(after, 2.0), state, (), 9.0) == (
-        Entry(kind, 9.0, plan_version=after.version, queries=queries),
+        StoryEntry(kind, 9.0, plan_version=after.version, queries=queries),
     )
 
 
@@ -83,14 +83,14 @@ def test_an_epoch_tells_its_records_and_duration_and_what_failed_in_it() -> None
     (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
     manifest = msgspec.structs.replace(state.revision.manifest, epoch=1, plan_version=4)
     steps = StepTime("compute", 1.0, 1.5), StepTime("assemble", 2.0, 2.25)
-    epoch = Epoch(manifest, {}, (), (), {}, failures={failing: "1 / 0"}, measured=Measured(120), steps=steps)
+    epoch = Epoch(manifest, {}, (), (), {}, failures={failing: "1 / 0"}, measured=EpochMeasurements(120), steps=steps)
     event = EpochComputed(epoch, state.revision)
     _, instructions = advance(event, state)
     assert entries_of(event, state, instructions, 9.0) == (
-        Entry("epoch computed", 9.0, epoch=1, plan_version=4, records=120, seconds=0.75),
-        Entry("query failed", 9.0, queries=("W",), reason="1 / 0"),
+        StoryEntry("epoch computed", 9.0, epoch=1, plan_version=4, records=120, seconds=0.75),
+        StoryEntry("query failed", 9.0, queries=("W",), reason="1 / 0"),
     )
-    assert committed(epoch, 10.0, 0.1, in_doubt=True) == Entry(
+    assert committed(epoch, 10.0, 0.1, in_doubt=True) == StoryEntry(
         "epoch committed", 10.0, epoch=1, plan_version=4, records=120, seconds=0.75, commit_seconds=0.1, in_doubt=True
     )
 
@@ -98,8 +98,8 @@ def test_an_epoch_tells_its_records_and_duration_and_what_failed_in_it() -> None
 def test_bounds_tell_whether_batches_get_smaller() -> None:
     state = state_with(plan())
     told = {
-        bounds: entries_of(BoundsChanged(bounds), state, (), 9.0)
-        for bounds in (Bounds(1, 62, 1.0), Bounds(1, 2000, 0.5))
+        bounds: entries_of(TunableSettingsChanged(bounds), state, (), 9.0)
+        for bounds in (TunableSettings(1, 62, 1.0), TunableSettings(1, 2000, 0.5))
     }
     assert [(entry.kind, entry.bounds) for (entry,) in told.values()] == [
         ("batches smaller", (1, 62, 1.0)),
@@ -109,10 +109,10 @@ def test_bounds_tell_whether_batches_get_smaller() -> None:
 
 def test_an_epoch_is_one_entry_also_while_the_next_batch_is_read() -> None:
     story = Story().after(
-        Entry("batch begun", 1.0),
-        Entry("batch begun", 2.0),
-        Entry("epoch computed", 3.0, epoch=1),
-        Entry("epoch computed", 4.0, epoch=2),
+        StoryEntry("batch begun", 1.0),
+        StoryEntry("batch begun", 2.0),
+        StoryEntry("epoch computed", 3.0, epoch=1),
+        StoryEntry("epoch computed", 4.0, epoch=2),
         done(1),
     )
     assert kinds(story) == ["epoch computed", "epoch committed"]
@@ -121,18 +121,20 @@ def test_an_epoch_is_one_entry_also_while_the_next_batch_is_read() -> None:
 
 
 def test_two_batches_that_have_begun_stay_two() -> None:
-    story = Story().after(Entry("batch begun", 1.0), Entry("batch begun", 2.0), Entry("epoch computed", 3.0, epoch=1))
+    story = Story().after(
+        StoryEntry("batch begun", 1.0), StoryEntry("batch begun", 2.0), StoryEntry("epoch computed", 3.0, epoch=1)
+    )
     assert kinds(story) == ["batch begun", "epoch computed"]
 
 
 def test_an_epoch_that_was_not_committed_stays_in_the_story() -> None:
     """The next incarnation computes the epoch again; the batch and the commit that failed remain visible."""
     story = Story().after(
-        Entry("epoch computed", 1.0, epoch=1),
-        Entry("batch begun", 1.5),
-        Entry("failed", 2.0, reason="kafka does not answer"),
-        Entry("claimed", 3.0, lease=7),
-        Entry("epoch computed", 4.0, epoch=1),
+        StoryEntry("epoch computed", 1.0, epoch=1),
+        StoryEntry("batch begun", 1.5),
+        StoryEntry("failed", 2.0, reason="kafka does not answer"),
+        StoryEntry("claimed", 3.0, lease=7),
+        StoryEntry("epoch computed", 4.0, epoch=1),
         done(1),
     )
     assert kinds(story) == ["epoch computed", "batch begun", "failed", "claimed", "epoch committed"]
@@ -140,7 +142,10 @@ def test_an_epoch_that_was_not_committed_stays_in_the_story() -> None:
 
 def test_a_batch_that_could_not_be_used_is_forgotten() -> None:
     story = Story().after(
-        Entry("started", 0.0), Entry("batch begun", 1.0), Entry("failed", 2.0), Entry("batch begun", 3.0)
+        StoryEntry("started", 0.0),
+        StoryEntry("batch begun", 1.0),
+        StoryEntry("failed", 2.0),
+        StoryEntry("batch begun", 3.0),
     )
     assert kinds(without_unused_batch(story)) == ["started", "batch begun", "failed"]
     assert without_unused_batch(Story()) == Story()
@@ -148,16 +153,16 @@ def test_a_batch_that_could_not_be_used_is_forgotten() -> None:
 
 def test_equal_events_in_a_row_are_one_entry() -> None:
     story = Story().after(
-        *(Entry("failed", float(at), reason="gone") for at in range(4)), Entry("failed", 5.0, reason="other")
+        *(StoryEntry("failed", float(at), reason="gone") for at in range(4)), StoryEntry("failed", 5.0, reason="other")
     )
     assert story.entries == (
-        Entry("failed", 0.0, until=3.0, count=4, reason="gone"),
-        Entry("failed", 5.0, reason="other"),
+        StoryEntry("failed", 0.0, until=3.0, count=4, reason="gone"),
+        StoryEntry("failed", 5.0, reason="other"),
     )
 
 
 def test_a_long_story_joins_its_oldest_epochs_and_keeps_rare_events() -> None:
-    story = Story().after(Entry("claimed", 0.0, lease=7), Entry("started", 0.5))
+    story = Story().after(StoryEntry("claimed", 0.0, lease=7), StoryEntry("started", 0.5))
     for epoch in range(1, 1001):
         story = story.after(done(epoch, seconds=0.5, commit_seconds=0.25))
     assert len(story.entries) == MOST_ENTRIES
@@ -176,13 +181,13 @@ def test_a_commit_in_doubt_is_not_joined_with_others() -> None:
 
 
 def test_a_story_without_epochs_forgets_its_oldest_entries() -> None:
-    story = Story().after(*(Entry("failed", float(at), reason=str(at)) for at in range(MOST_ENTRIES + 5)))
+    story = Story().after(*(StoryEntry("failed", float(at), reason=str(at)) for at in range(MOST_ENTRIES + 5)))
     assert len(story.entries) == MOST_ENTRIES and story.entries[0].reason == "5"
 
 
 def test_a_story_continues_another_one_and_stays_short() -> None:
     earlier = Story().after(*(done(epoch) for epoch in range(1, MOST_ENTRIES + 1)))
-    story = earlier.before(Story().after(Entry("claimed", 1e6, lease=8)))
+    story = earlier.followed_by(Story().after(StoryEntry("claimed", 1e6, lease=8)))
     assert len(story.entries) == MOST_ENTRIES and kinds(story)[-1] == "claimed"
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(story), type=Story) == story
     assert len(msgspec.msgpack.encode(story)) < 30_000
@@ -190,6 +195,6 @@ def test_a_story_continues_another_one_and_stays_short() -> None:
 
 def test_an_entry_has_a_bounded_size() -> None:
     names = tuple(f"q{at}" for at in range(25))
-    (entry,) = Story().after(Entry("started", 1.0, queries=names, reason="line 1\n  line 2" + "x" * 1000)).entries
+    (entry,) = Story().after(StoryEntry("started", 1.0, queries=names, reason="line 1\n  line 2" + "x" * 1000)).entries
     assert (entry.queries, entry.others) == (names[:20], 5)
     assert entry.reason.startswith("line 1 line 2xx") and entry.reason.endswith("x…") and len(entry.reason) == 400

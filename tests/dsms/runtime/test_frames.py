@@ -11,12 +11,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from dsms.runtime.stages import frames
-from dsms.runtime.stages.frames import WORTHWHILE, pack, remove_files, unpack
+from dsms.runtime.stages.frames import MIN_FILE_BYTES, pack, remove_files, unpack
 from operators.core.errors import ExternalError
 from tests.dsms.runtime.test_epoch import world_of
 from tests.support.pure_executor import run
 
-ROWS = WORTHWHILE // 8
+ROWS = MIN_FILE_BYTES // 8
 FRAMES = {
     "numbers and texts": {"a": range(ROWS), "t": [None if at % 3 else "x" * (at % 40) for at in range(ROWS)]},
     "bytes": {"b": [bytes([at % 256]) * (at % 20) for at in range(ROWS)]},
@@ -82,7 +82,7 @@ def through(directory) -> tuple:
 
 def test_results_do_not_depend_on_files(tmp_path, monkeypatch) -> None:
     along, made = through(None), []
-    monkeypatch.setattr(frames, "WORTHWHILE", 0)
+    monkeypatch.setattr(frames, "MIN_FILE_BYTES", 0)
     write = frames.write_frames
     monkeypatch.setattr(frames, "write_frames", lambda *args, **more: made.append(1) or write(*args, **more))
     assert through(tmp_path) == along

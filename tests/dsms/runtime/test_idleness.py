@@ -139,7 +139,7 @@ def test_silent_sources_hold_back_no_query(drawn, groups) -> None:
         for name, (instant, silent) in zip(SOURCES, drawn, strict=True)
     ]
     highs = {each.source.id: each.high for each in seen}
-    goes_on = {each.source.id for each in seen if not each.silent}
+    goes_on = {each.source.id for each in seen if not each.all_idle}
     reached = settled(seen, groups)
     for group in groups:
         going = group & goes_on

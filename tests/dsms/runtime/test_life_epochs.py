@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.registration.replacement import halted, retired
+from dsms.registration.replacement import halted, with_former_dropped
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
 from dsms.statements.ddl.replace_query import halt_with_readers
@@ -109,7 +109,7 @@ class Life:
         elif event[0] == "LOST":
             self.history = [Manifest(targets=self.targets)]
         elif event[0] == "RETIRE":
-            self.catalog = self.catalog.with_changed(*retired(self.catalog, self.world.published.frontiers))
+            self.catalog = self.catalog.with_changed(*with_former_dropped(self.catalog, self.world.published.frontiers))
         elif event[0] == "REPLACE":
             self._replace(event[1], REPLACEMENTS[event[1]][event[2] % len(REPLACEMENTS[event[1]])])
         else:

@@ -16,8 +16,8 @@ from dsms.model.objects import Source
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.planner.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
-from dsms.runtime.epoch.progress_log import DeadMark, Published, published_in_log, read_entry
+from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges
+from dsms.runtime.epoch.progress_log import Published, WrittenDeadLetters, published_in_log, read_entry
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_heartbeats, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
@@ -129,7 +129,7 @@ def test_records_of_a_marked_result_name_the_cluster_and_no_executor(outputs) ->
     marked = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main"))
     assert [headers[-1] for headers in records_of(marked, CHANGES).headers or ()] == [("dsms-by", b"main/results")] * 3
     filling = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main", fills="o9"))
-    epoch = Epoch(Manifest(epoch=7), {"o3": Result(filling, 42)}, (), (), {})
+    epoch = Epoch(Manifest(epoch=7), {"o3": QueryResult(filling, 42)}, (), (), {})
     (promised,) = result_heartbeats(epoch, Published({}, {}))
     assert promised.headers == [[("dsms-heartbeat", b"42"), ("dsms-by", b"main/results")]] * 2
 
@@ -167,7 +167,7 @@ def test_dead_letters_carry_their_provenance() -> None:
     source = Source(name="T", id="o1", sql="", columns=(), topic="topic-of-t")
     (records,) = dead_records(dead, {"T": source})
     assert records.topic == "dsms.T.dead-letters"
-    (elsewhere,) = dead_records(dead, {"T": msgspec.structs.replace(source, letters="copy.letters")})
+    (elsewhere,) = dead_records(dead, {"T": msgspec.structs.replace(source, own_dead_letter_topic="copy.letters")})
     assert elsewhere.topic == "copy.letters"
     assert list(records.keys) == [b"1/9", b"0/2"]
     assert list(records.values) == [b"raw", b"{}"]
@@ -184,12 +184,14 @@ def test_dead_letters_carry_their_provenance() -> None:
 
 
 def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
-    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): DeadMark(5, 2)})
+    epoch = Epoch(
+        Manifest(epoch=7), {"o3": QueryResult(outputs["o3"], 42)}, (), (), {("o1", 0): WrittenDeadLetters(5, 2)}
+    )
     written = progress_entries(epoch, Published({}, {}))
     assert set(written) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
     entries = [read_entry(Entry(key, value, 0, at)) for at, (key, value) in enumerate(written.items())]
-    assert published_in_log(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
-    assert progress_entries(epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})) == {}
+    assert published_in_log(entries) == Published({"o3": 42}, {("o1", 0): WrittenDeadLetters(5, 2)})
+    assert progress_entries(epoch, Published({"o3": 42}, {("o1", 0): WrittenDeadLetters(5, 2)})) == {}
 
 
 def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
@@ -199,8 +201,10 @@ def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
     gone = [read_entry(Entry(key, None, 0, 1)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
     assert published_in_log([*entries, gone[0]]).frontiers == {"o3": 42}
     assert published_in_log([*entries, *gone]).frontiers == {}
-    mark = [read_entry(Entry(b"dead/o1/0", value, 0, 0)) for value in (b"[5,2]", None)]
-    assert published_in_log(mark[:1]).dead == {("o1", 0): DeadMark(5, 2)} and published_in_log(mark).dead == {}
+    dead = [read_entry(Entry(b"dead/o1/0", value, 0, 0)) for value in (b"[5,2]", None)]
+    assert (
+        published_in_log(dead[:1]).dead == {("o1", 0): WrittenDeadLetters(5, 2)} and published_in_log(dead).dead == {}
+    )
 
 
 def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:

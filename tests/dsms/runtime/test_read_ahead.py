@@ -82,7 +82,7 @@ def test_a_batch_that_was_planned_ahead_holds_while_lanes_and_positions_are_the_
     now = replace(planned, revision=planned.revision + 1, batch_records=8, frames=Path("others"))
     assert still_holds(planned, now)
     assert not still_holds(planned, replace(now, plan_version=2))
-    assert not still_holds(planned, replace(now, held_sources=frozenset({"o1"})))
+    assert not still_holds(planned, replace(now, suspended_sources=frozenset({"o1"})))
     assert not still_holds(planned, replace(now, lanes={lane: replace(planned.lanes[lane])}))
     elsewhere = {lane: {place: Position(1) for place in planned.positions[lane]}}
     assert not still_holds(planned, replace(now, positions=elsewhere))

@@ -105,7 +105,7 @@ def test_foreign_records_in_the_log_of_a_table_are_dead_letters() -> None:
     admitted = intake_of(source, {}.__getitem__).admit(arrivals, PartitionClock())
     assert admitted.delta.frame["k"].to_list() == [0]
     assert [letter.offset for letter in admitted.dead] == [1, 2, 3]
-    assert all("mark of the cluster" in letter.reason for letter in admitted.dead)
+    assert all("does not name the cluster as its writer" in letter.reason for letter in admitted.dead)
 
 
 def test_record_refused_anyway_is_refused_once_by_a_defective_decoder() -> None:

@@ -33,7 +33,9 @@ def ran(piece: int, *lengths: int, most_to_driver: int | None = None) -> tuple[d
         ResultEncoding(piece=piece, most_bytes=MOST),
     )
     done: Epoch = epoch(world, revision, 100, 1, results=encoding)
-    counts = {output.name: written.changes.height for written in done.written for output in written.outputs.values()}
+    counts = {
+        output.name: written.changes.height for written in done.unpublished for output in written.outputs.values()
+    }
     return {names[query]: why for query, why in done.failures.items()}, counts
 
 

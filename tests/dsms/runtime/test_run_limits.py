@@ -114,7 +114,7 @@ class Fragment:
 
     def recover(self, store: RedisRuns) -> None:
         names = self.manifest.names()
-        if not store.present(names):
+        if not store.all_exist(names):
             self.manifest = Manifest(epoch=self.manifest.epoch, targets=self.targets)
         store.sweep(self.manifest.names())
         left = {name for name in self.keys() if name.rsplit(":", 1)[-1] not in self.manifest.names()}
@@ -207,9 +207,9 @@ def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Pat
 def test_a_run_that_is_nowhere_is_an_error_and_makes_recovery_rebuild(redis_url: str, tmp_path: Path) -> None:
     store = RedisRuns(connect(redis_url), "nowhere", FRAGMENT, tmp_path, 0)
     store.write({"1/a": pl.DataFrame({"k": [1, 2]})})
-    assert store.present(["1/a"]) and store.read("1/a")["k"].to_list() == [1, 2]
+    assert store.all_exist(["1/a"]) and store.read("1/a")["k"].to_list() == [1, 2]
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ExternalError, match=r'"1/a" is neither in redis nor on this host'):
         store.read("1/a")
-    assert not store.present(["1/a"])
+    assert not store.all_exist(["1/a"])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.measurements.work import Measured, Work
-from dsms.runtime.batching.schedule import Decision, Schedule
+from dsms.measurements.work import VertexMetrics, Work
+from dsms.runtime.batching.schedule import BatchDecision, Schedule
 from dsms.runtime.lanes.manifest import Queue, Segment
 from dsms.runtime.lanes.revision import Revision, revised, running_lanes
 from dsms.scheduling.ready import Moment
@@ -73,19 +73,19 @@ def revision(segments: tuple[int, ...] = ()) -> Revision:
 def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: float = 10.0) -> Schedule:
     """A schedule with measurements: records of 100 bytes, a tenth of which is left after the first stage; costs are per
     byte."""
-    measured = Measured(0.0, 0.0)
+    measured = VertexMetrics(0.0, 0.0)
     first = measured.after(0.0, 0, Work((100_000,), 10_000, round(first_us * 1e8), bytes_in=1_000))
     second = measured.after(0.0, 0, Work((10_000,), 0, round(second_us * 1e7)))
     costs, behind = {(LANE, 0): first, (LANE, 1): second}, {LANE: (unread, 0.0)}
-    return Schedule(parse_policy(policy), costs=costs, behind=behind, came=dict.fromkeys(range(9), 0.0))
+    return Schedule(parse_policy(policy), costs=costs, behind=behind, arrived=dict.fromkeys(range(9), 0.0))
 
 
-def decided(scheduler: Schedule, current: Revision, budget_s: float = 1.0) -> Decision:
+def decided(scheduler: Schedule, current: Revision, budget_s: float = 1.0) -> BatchDecision:
     return scheduler.decide(current, [LANE], Moment(1.0, budget_s), 1_000_000)
 
 
 def test_under_fifo_all_goes_all_the_way_through() -> None:
-    assert decided(schedule("fifo", 10**7), revision()) == Decision({}, frozenset({LANE}), 1_000_000)
+    assert decided(schedule("fifo", 10**7), revision()) == BatchDecision({}, frozenset({LANE}), 1_000_000)
 
 
 def test_input_that_fits_a_batch_passes_all_stages() -> None:
@@ -146,5 +146,5 @@ def test_round_robin_reads_no_more_than_every_other_time_while_something_waits()
 
 def test_unmeasured_input_is_processed_in_pieces() -> None:
     scheduler = replace(schedule("chain", 10**9), costs={})
-    assert decided(scheduler, revision()) == Decision({LANE: {}}, frozenset({LANE}), 1_000_000)
+    assert decided(scheduler, revision()) == BatchDecision({LANE: {}}, frozenset({LANE}), 1_000_000)
     assert decided(scheduler, revision((10**9, 10**9))).takes == {LANE: {1: 1}}

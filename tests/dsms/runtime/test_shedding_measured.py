@@ -10,11 +10,11 @@ from statistics import median
 from dsms.measurements.work import Work
 from dsms.planner.physical.dataflow import Dataflow
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
-from operators.streams.shed import Seen, Shed, Spread
+from operators.streams.shed import Shed, ShedStatistics, Spread
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 DEADLINE_S, FIXED_S, BASE_S, TARGETS = 4.0, 0.6, 4e-6, 2
@@ -99,7 +99,7 @@ class Simulated:
             (
                 query,
                 0,
-                Seen(
+                ShedStatistics(
                     batch,
                     int(batch * rates[name]),
                     span,
@@ -110,7 +110,7 @@ class Simulated:
             for query, name in names.items()
             if batch
         )
-        measured = Measured(batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
+        measured = EpochMeasurements(batch, work=tuple(work), behind={lane_id: unread}, shed_input=seen)
         return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
 
 

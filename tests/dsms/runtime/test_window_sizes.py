@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsms.measurements.work import Measures
+from dsms.measurements.work import FragmentMetrics
 from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.revision import revised, running_lanes
 from dsms.runtime.shedding.settings import last_logged
@@ -108,7 +108,7 @@ class Running:
     sql: str = BOUNDED
     now: int = 0
     sizes: WindowSizes = field(default_factory=WindowSizes)
-    measures: Measures = field(default_factory=lambda: Measures(0.0))
+    metrics: FragmentMetrics = field(default_factory=lambda: FragmentMetrics(0.0))
     bytes: list[int] = field(default_factory=list)
     fractions: list[float] = field(default_factory=list)
 
@@ -130,9 +130,9 @@ class Running:
             publish(self.world, done)
             self.revision = replace(self.revision, manifest=done.manifest)
             at = self.now / 1000
-            self.measures = self.measures.after(at, done.measured.work)
-            self.sizes = self.sizes.after(self.revision, self.measures, at, last_logged(self.world.sheds))
-            self.bytes.append(sum(measured.state_bytes for measured in self.measures.by_vertex.values()))
+            self.metrics = self.metrics.after(at, done.measured.work)
+            self.sizes = self.sizes.after(self.revision, self.metrics, at, last_logged(self.world.sheds))
+            self.bytes.append(sum(measured.state_bytes for measured in self.metrics.by_vertex.values()))
             self.fractions.extend(self.sizes.fractions.values())
 
     def _arrive(self, rate: int) -> None:
@@ -166,7 +166,7 @@ def test_restarted_executor_continues_with_the_logged_window_size() -> None:
     running.run(400, 60)
     before, logged = running.fractions[-1], copy.deepcopy(running.world.sheds)
     assert before < 0.5
-    running.sizes, running.measures, running.fractions = WindowSizes(), Measures(0.0), []
+    running.sizes, running.metrics, running.fractions = WindowSizes(), FragmentMetrics(0.0), []
     running.run(0, 2)
     running.run(400, 1)
     assert running.world.sheds == logged and running.fractions[:2] == [before] * 2

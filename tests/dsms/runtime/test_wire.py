@@ -13,7 +13,7 @@ from dsms.measurements.work import Work
 from dsms.runtime.stages import wire
 from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
-from dsms.runtime.stages.frames import WORTHWHILE, Frame
+from dsms.runtime.stages.frames import MIN_FILE_BYTES, Frame
 from dsms.runtime.stages.wire import (
     ArrowOutbox,
     DeadLetters,
@@ -26,7 +26,7 @@ from dsms.runtime.stages.wire import (
     ResultChanges,
     ResultFailed,
     RowsInFault,
-    ShedSeen,
+    ShedInput,
     SlicePosition,
     SourceFailed,
     SourcesMoved,
@@ -43,7 +43,7 @@ from operators.core.adherence import Adherence
 from operators.core.delta import Delta
 from operators.core.errors import ExternalError
 from operators.core.ordering import Ordering
-from operators.streams.shed import Seen
+from operators.streams.shed import ShedStatistics
 
 ROWS = pl.DataFrame({"a": [1, 2], "__op": ["+", "-"]})
 MESSAGES: list[Message] = [
@@ -60,7 +60,7 @@ MESSAGES: list[Message] = [
     ResultFailed(0, "too large"),
     VerticesWorked({2: Work((1, 2), 3, 4, adherence=Adherence(5, 1))}),
     Unread(12),
-    ShedSeen("q2", 3, Seen(4, 2, 1, 9)),
+    ShedInput("q2", 3, ShedStatistics(4, 2, 1, 9)),
     RowsInFault(5, Frame(ROWS)),
     StateStored({"k": [["r1", "r2"], []]}),
     StageServed(2, 10, 100, 90, 5),
@@ -98,7 +98,7 @@ def test_an_empty_outbox_is_an_empty_batch() -> None:
 
 
 def test_large_frames_go_through_files(tmp_path: Path) -> None:
-    large = pl.DataFrame({"a": range(WORTHWHILE)})
+    large = pl.DataFrame({"a": range(MIN_FILE_BYTES)})
     outbox = ArrowOutbox(1, tmp_path)
     outbox.send("o1", Elements(0, Frame(large)))
     outbox.send("o1", ResultChanges(0, outbox.frame(large.iter_slices(1000))))

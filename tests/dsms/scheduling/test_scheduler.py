@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dsms.measurements.progress_chart import (
     Chain,
-    Operator,
+    PathOperator,
     Point,
     chain_slopes,
     lower_envelope,
@@ -26,11 +26,11 @@ from dsms.scheduling.registry import POLICIES, parse_policy
 from operators.core.errors import InternalError, UserError
 
 NOW = Moment(100, 1)
-UNIT = (Operator(1, 1),)
+UNIT = (PathOperator(1, 1),)
 
 
-def paths(costs: st.SearchStrategy[Fraction], *, least: int = 0) -> st.SearchStrategy[tuple[Operator, ...]]:
-    operator = st.builds(Operator, costs, st.fractions(0, 3, max_denominator=8))
+def paths(costs: st.SearchStrategy[Fraction], *, least: int = 0) -> st.SearchStrategy[tuple[PathOperator, ...]]:
+    operator = st.builds(PathOperator, costs, st.fractions(0, 3, max_denominator=8))
     return st.lists(operator, min_size=least, max_size=7).map(tuple)
 
 
@@ -40,7 +40,7 @@ ANY_COST = st.just(Fraction(0)) | SOME_COST
 
 def test_the_chart_of_a_path_counts_costs_by_what_reaches_the_operator():
     # 100 rows: 100 x 2 s; 20 rows x 5 s; 40 rows x 0.5 s.
-    path = (Operator(2, Fraction(1, 5)), Operator(5, 2), Operator(Fraction(1, 2), 7))
+    path = (PathOperator(2, Fraction(1, 5)), PathOperator(5, 2), PathOperator(Fraction(1, 2), 7))
     points = [(100 * time, 100 * size) for time, size in progress_chart(path)]
     assert points == [(0, 100), (200, 20), (300, 40), (320, 0)]
 
@@ -122,13 +122,13 @@ def test_remaining_work_is_that_on_all_that_a_unit_becomes(path):
 @pytest.mark.parametrize(("cost", "selectivity"), [(-1, 1), (1, -1), (math.nan, 1), (1, math.nan), (math.inf, 1)])
 def test_impossible_costs_and_selectivities_are_refused(cost, selectivity):
     with pytest.raises(InternalError):
-        Operator(cost, selectivity)
+        PathOperator(cost, selectivity)
 
 
 #: The first operator of this path frees 0.1 a second, but leads to the second one, which frees 0.8.
-OPENING = (Operator(1, 0.9), Operator(1 / 0.9, 1 / 9), Operator(100, 1))
+OPENING = (PathOperator(1, 0.9), PathOperator(1 / 0.9, 1 / 9), PathOperator(100, 1))
 #: This path frees 0.25 a second.
-EVEN = (Operator(4, 1),)
+EVEN = (PathOperator(4, 1),)
 
 
 def keys(policy, ready, past=None, moment=NOW):
@@ -148,8 +148,8 @@ def test_greedy_considers_one_operator_and_chain_the_following_ones():
 
 @pytest.mark.parametrize("policy", [Fifo(), Greedy(), SteepestChain()], ids=str)
 def test_ties_go_to_the_oldest_and_then_to_the_queue_nearest_to_the_end(policy):
-    path = (Operator(1, 0.5), Operator(1, 0.5), Operator(1, 1))
-    flat = (Operator(1, Fraction(2, 3)), Operator(Fraction(3, 2), Fraction(1, 2)), Operator(3, 1))
+    path = (PathOperator(1, 0.5), PathOperator(1, 0.5), PathOperator(1, 1))
+    flat = (PathOperator(1, Fraction(2, 3)), PathOperator(Fraction(3, 2), Fraction(1, 2)), PathOperator(3, 1))
     assert keys(policy, [ReadyQueue(("new",), path, 0, 1, 7), ReadyQueue(("old",), path, 0, 1, 6)]) == ["old", "new"]
     assert keys(policy, [ReadyQueue((at,), flat, at, 1, 7) for at in range(3)]) == [2, 1, 0]
 
@@ -163,8 +163,8 @@ def test_round_robin_continues_after_the_last_queue_that_was_served():
 
 
 def test_queues_that_would_exceed_the_bound_on_latency_go_first():
-    path = (Operator(1, 1), Operator(1, 1))
-    ready = [ReadyQueue(("steep",), (Operator(1, 0),), 0, 3, 99), ReadyQueue(("old",), path, 0, 2, 90)]
+    path = (PathOperator(1, 1), PathOperator(1, 1))
+    ready = [ReadyQueue(("steep",), (PathOperator(1, 0),), 0, 3, 99), ReadyQueue(("old",), path, 0, 2, 90)]
     # The old input has 4 s of work, and a batch lasts 1 s from 100 on: it leaves at 105, at the age of 15.
     assert keys(SteepestChain(latency_s=15), ready) == ["steep", "old"]
     assert keys(SteepestChain(latency_s=14.9), ready) == ["old", "steep"]
@@ -214,7 +214,7 @@ def test_weighted_services_differ_by_at_most_one_batch(owners, budget):
     """Start-time fair queueing: while two queues are never empty, their services divided by weight differ by at most
     one batch of each."""
     ready = [
-        ReadyQueue((number,), (Operator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
+        ReadyQueue((number,), (PathOperator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
         for number, (weight, cost) in enumerate(owners)
     ]
     past, received = Past(), [0] * len(owners)

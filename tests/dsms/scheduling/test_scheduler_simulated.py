@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.scheduling.inputs import Bursts, Input, poisson
 from benchmarks.scheduling.simulate import Setup, simulate
 from benchmarks.scheduling_simulated import simulated
-from dsms.measurements.progress_chart import Operator
+from dsms.measurements.progress_chart import PathOperator
 from dsms.scheduling.policies import Fifo, Greedy, SteepestChain, WeightedFair
 from dsms.scheduling.registry import POLICIES
 
@@ -21,7 +21,7 @@ EVERY = [*POLICIES.values(), SteepestChain(latency_s=6)]
 #: Motwani et al., CIDR 2003, section 4: O1 needs a time unit for n tuples and keeps a fifth of them; O2 needs a time
 #: unit for n/5 tuples. Here n is 5.
 BURST = [Input(at, 5) for at in range(1, 8)]
-TWO_OPERATORS = Setup(((Operator(0.2, 0.2), Operator(1, 1)),), 1)
+TWO_OPERATORS = Setup(((PathOperator(0.2, 0.2), PathOperator(1, 1)),), 1)
 STRATEGY_1 = [1, 1.2, 2, 2.2, 3, 3.2, 4]
 STRATEGY_2 = [1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]
 
@@ -54,7 +54,7 @@ TIMES = st.fractions(0, 12, max_denominator=4)
 @st.composite
 def systems(draw):
     """Paths and inputs. Some operators take no time or have selectivity 0."""
-    operator = st.builds(Operator, st.just(Fraction(0)) | SIZES, st.just(Fraction(0)) | SIZES)
+    operator = st.builds(PathOperator, st.just(Fraction(0)) | SIZES, st.just(Fraction(0)) | SIZES)
     paths = draw(st.lists(st.lists(operator, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3))
     inputs = draw(st.lists(st.builds(Input, TIMES, SIZES, st.integers(0, len(paths) - 1)), min_size=1, max_size=8))
     return Setup(tuple(paths), draw(SIZES), tuple(draw(st.integers(1, 4)) for _ in paths)), inputs
@@ -106,7 +106,8 @@ def test_a_batch_is_no_longer_than_its_budget(system):
 def test_floats_give_the_same_outcome_as_fractions(policy, system):
     exact, inputs = system
     paths = tuple(
-        tuple(Operator(float(operator.cost), float(operator.selectivity)) for operator in path) for path in exact.paths
+        tuple(PathOperator(float(operator.cost), float(operator.selectivity)) for operator in path)
+        for path in exact.paths
     )
     outcome = simulate(
         policy,
@@ -121,7 +122,7 @@ def unit_path(selectivities):
     """A path whose operators each take one second for the rest of a unit of input."""
     operators, size = [], Fraction(1)
     for selectivity in selectivities:
-        operators.append(Operator(1 / size, selectivity))
+        operators.append(PathOperator(1 / size, selectivity))
         size *= selectivity
     return tuple(operators)
 

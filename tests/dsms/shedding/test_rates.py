@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.shedding.observed_input import Observed
+from dsms.shedding.observed_input import ObservedInput
 from dsms.shedding.rates import STEP, Demand, Load, cost_per_record, decide, fair_rates
-from operators.streams.shed import Seen, Spread
+from operators.streams.shed import ShedStatistics, Spread
 
 DEMAND = st.builds(
     Demand,
@@ -112,9 +112,9 @@ def test_overload_does_not_shed_a_cheap_query_of_great_weight_to_its_bound() -> 
 def test_the_spread_is_that_of_the_smallest_group_of_a_window() -> None:
     """1000 rows in 100 instants; a tenth of them are in one group, with the values 1 and 3: n Σx² / (Σx)² is 5/4."""
     groups = {1: Spread(900.0, ((900.0, 900.0),)), 2: Spread(100.0, ((200.0, 500.0),))}
-    seen = Observed().after(0.0, 0, Seen(1000, 1000, 0, 99, groups))
+    seen = ObservedInput().after(0.0, 0, ShedStatistics(1000, 1000, 0, 99, groups))
     assert seen.spread(window=200) == pytest.approx(2.33**2 * 1.25 / 200)
     assert seen.spread(window=None) == pytest.approx(2.33**2 * 1.25 / 100)
-    two = seen.after(0.0, 1, Seen(1000, 500, 0, 99, groups))
+    two = seen.after(0.0, 1, ShedStatistics(1000, 500, 0, 99, groups))
     assert two.spread(window=200) == pytest.approx(2.33**2 * 1.25 / 400)
     assert (two.dropped, two.rate) == (500, 0.75)

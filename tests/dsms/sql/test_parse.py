@@ -63,8 +63,8 @@ def test_clauses_keep_their_words_and_places() -> None:
     assert isinstance(statement, st.RegisterSource)
     assert statement.topic.text == "my-topic.v1"
     assert statement.clauses == (
-        st.Clause("slack", ("5", "SECONDS"), st.Place(2, 3)),
-        st.Clause("idle", ("NEVER",), st.Place(2, 19)),
+        st.Clause("slack", ("5", "SECONDS"), st.TextLocation(2, 3)),
+        st.Clause("idle", ("NEVER",), st.TextLocation(2, 19)),
     )
 
 
@@ -119,7 +119,7 @@ def test_comments_empty_statements_and_places_of_a_script() -> None:
     script = "-- first\n;; SHOW SOURCES; /* then */\n  DESCRIBE  Nope ;"
     _, describe = parse(script)
     assert isinstance(describe, Describe)
-    assert describe.name.place == st.Place(3, 13)
+    assert describe.name.place == st.TextLocation(3, 13)
 
 
 def test_streamed_is_a_word_only_after_select() -> None:

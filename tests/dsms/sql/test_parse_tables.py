@@ -41,7 +41,7 @@ def test_create_table(columns: str, expected: list[tuple[str, str, bool]], keys:
 def test_insert() -> None:
     statement = parse_one("INSERT INTO t VALUES (1, 'a'), (2, NULL)")
     assert isinstance(statement, st.Insert)
-    assert (statement.table, statement.columns) == (st.Name("t", st.Place(1, 13)), ())
+    assert (statement.table, statement.columns) == (st.Name("t", st.TextLocation(1, 13)), ())
     assert isinstance(statement.rows, exp.Values)
     assert len(statement.rows.expressions) == 2
     named = parse_one("INSERT INTO t (b, a) SELECT 1, 2")

@@ -15,7 +15,7 @@ from dsms.statements.registry import parse
 from dsms.testing.local_session import LocalSession
 from operators.core.clock import PartitionClock
 from operators.core.errors import SqlError
-from operators.streams.settings import Decision
+from operators.streams.settings import LoggedSetting
 
 LEAST, MOST, SLACK = 2, 12, 3
 SQL = f"""REGISTER SOURCE T (k INT) FROM t SLACK {SLACK}; CREATE STREAM A OVER T KEY NULL;
@@ -50,11 +50,11 @@ def test_every_setting_that_counts_is_named(
     catalog: Catalog, instants: list[int], changes: list[tuple[int, float, int]], at: int
 ) -> None:
     late, _ = PartitionClock().admit(np.array(instants), np.arange(len(instants)), slack=SLACK)
-    query, decisions = catalog.find("Ranged"), [Decision(0, 1.0)]
+    query, decisions = catalog.find("Ranged"), [LoggedSetting(0, 1.0)]
     for read, fraction, ahead in sorted(changes):
         clock = clock_at(instants, read)
         offset = max(read + ahead, decisions[-1].offset)
-        decisions.append(Decision(offset, fraction, clock.frontier, clock.high if offset == read else None))
+        decisions.append(LoggedSetting(offset, fraction, clock.frontier, clock.high if offset == read else None))
     source = catalog.find("T").id
     rows = explained(
         catalog, f"EXPLAIN RESULT Ranged AT {at}", [(query.id, (source, 0), taken) for taken in decisions[1:]]
@@ -74,7 +74,7 @@ def test_sizes_and_rates_are_shown_with_their_places(catalog: Catalog) -> None:
     logged: list[Logged] = [
         (catalog.find(name).id, (source, 1), decision)
         for name in ("Ranged", "Shed")
-        for decision in (Decision(7, 0.5, 100, 103), Decision(9, 0.25, 200, 203))
+        for decision in (LoggedSetting(7, 0.5, 100, 103), LoggedSetting(9, 0.25, 200, 203))
     ]
     assert explained(catalog, "EXPLAIN RESULT ranged", logged).rows == (
         ("T", 1, 0, 7, "window of 12", None, 103),

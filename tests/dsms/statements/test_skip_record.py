@@ -45,15 +45,15 @@ def test_a_skipped_record_is_in_the_catalog_and_its_source_is_held_until_then(ca
     statement = parsed("SKIP RECORD OF t PARTITION 1 OFFSET 17")
     held = with_reading_suspended(statement, catalog)
     source = source_in(held)
-    assert plan_fragment(held, 1).held == {source.id} and source.skipped == {}
+    assert plan_fragment(held, 1).suspended_sources == {source.id} and source.skipped == {}
     after = with_record_skipped(statement, source, held)
     plan = plan_fragment(after, 1)
-    assert (plan.held, plan.skipped) == (frozenset(), {(source.id, 1): (17,)})
+    assert (plan.suspended_sources, plan.skipped) == (frozenset(), {(source.id, 1): (17,)})
     again = with_reading_suspended(parsed("SKIP RECORD OF t PARTITION 1 OFFSET 3"), after)
     assert source_in(
         with_record_skipped(parsed("SKIP RECORD OF t PARTITION 1 OFFSET 3"), source_in(again), again)
     ).skipped == {1: (3, 17)}
-    assert plan_fragment(with_reading_resumed(source, held), 1).held == frozenset()
+    assert plan_fragment(with_reading_resumed(source, held), 1).suspended_sources == frozenset()
     assert fingerprint(source_in(after)) == fingerprint(source_in(catalog)), "state of queries keeps its name"
     assert msgspec.json.decode(msgspec.json.encode(after), type=Catalog) == after
 

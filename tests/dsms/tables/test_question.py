@@ -13,7 +13,7 @@ import pytest
 from dsms.model import statements as st
 from dsms.statements.registry import parse
 from dsms.tables.engine_split import with_engine_calls
-from dsms.tables.one_time import refused
+from dsms.tables.one_time import refusal_of
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
@@ -58,7 +58,7 @@ def test_no_function_of_duckdb_passes_that_the_language_does_not_document(sessio
                 (statement,) = parse(f"SELECT {call}")
                 assert isinstance(statement, st.Select)
                 asked = with_engine_calls(
-                    question_of(statement.select, session.catalog).over(lambda _: NO_ROWS), refused
+                    question_of(statement.select, session.catalog).over(lambda _: NO_ROWS), refusal_of
                 )
                 called |= set(re.findall(r"(\w+)\"? ?\(", asked.sql.lower()))
             except (SqlError, UserError):

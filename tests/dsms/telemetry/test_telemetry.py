@@ -18,7 +18,7 @@ from dsms.coordinator.http.measured_calls import MeasuredCalls
 from dsms.introspection.entities import Queue, Report
 from dsms.introspection.operator_metrics import Operator
 from dsms.measurements.work import Work
-from dsms.runtime.epoch.epoch import Epoch, Measured, UnpublishedChanges
+from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements, UnpublishedChanges
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.telemetry import instruments
@@ -31,7 +31,7 @@ OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 STEPS = (StepTime("compute", 10.0, 11.0), StepTime("publish", 11.5, 12.0))
 EPOCH = Epoch(
     Manifest(epoch=3, targets=2), {}, (UnpublishedChanges(pl.DataFrame({"key": [1, 2]}), {}),), (), {},
-    measured=Measured(records=40, behind={"a": 5, "b": 2}),
+    measured=EpochMeasurements(records=40, behind={"a": 5, "b": 2}),
 )  # fmt: skip
 OPERATOR = Operator(
     id="0-a-1", fragment="0", lane="a", operator="Join", stage=1, queries=("q",), rows_in=(3, 4), rows_out=5,
@@ -76,7 +76,7 @@ def value(telemetry: Telemetry, name: str, **labels: str) -> float:
 def test_an_epoch_is_counted_and_timed(telemetry) -> None:
     metrics = EpochMetrics(telemetry)
     metrics.committed("0", EPOCH, STEPS)
-    metrics.committed("0", replace(EPOCH, measured=Measured(records=2, behind={"a": 3})), STEPS)
+    metrics.committed("0", replace(EPOCH, measured=EpochMeasurements(records=2, behind={"a": 3})), STEPS)
     observe_reports(telemetry, lambda: [REPORT], {**metrics.behind, "moved": 9})
     assert value(telemetry, "dsms_records_read_total", fragment="0") == 42
     assert value(telemetry, "dsms_results_written_total", fragment="0") == 4
@@ -108,7 +108,7 @@ def test_operators_have_spans_within_the_step_that_ran_them(telemetry, spans) ->
         ("q", "Join", 0, Work((3, 4), 1, 10**8)), ("q", "Join", 1, Work((1,), 2, 2 * 10**8)),
         ("r", "Sort", 0, Work((9,), 9, 5 * 10**9)),
     )  # fmt: skip
-    EpochMetrics(telemetry).committed("0", replace(EPOCH, measured=Measured(work=work)), STEPS)
+    EpochMetrics(telemetry).committed("0", replace(EPOCH, measured=EpochMeasurements(work=work)), STEPS)
     telemetry.close()
     ended = spans.get_finished_spans()
     (compute,) = [span for span in ended if span.name == "dsms.epoch.compute"]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.registration.replacement import halted
-from dsms.shedding.observed_input import Observed
+from dsms.shedding.observed_input import ObservedInput
 from dsms.statements.ddl.replace_query import halt_with_readers
 from dsms.statements.registry import apply, parse
 from dsms.testing import LocalSession
@@ -215,13 +215,13 @@ def test_error_depends_on_the_rows_that_may_be_shed() -> None:
     """Ten rows with value 100 and 90 rows with value 1; only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
-    seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
+    seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").statistics(Delta(placed), 55)
     assert seen is not None and (seen.rows, seen.kept, seen.part) == (100, 55, 0.9)
     (spread,) = seen.groups.values()
     mean = (10 * 100 + 90) / 100
     assert (spread.rows, spread.part) == (100.0, 0.9)
     assert spread.sums == ((1090.0, 90.0), (1090.0, pytest.approx(90 * (mean - 1) ** 2)))
-    observed = Observed().after(0.0, 0, seen)
+    observed = ObservedInput().after(0.0, 0, seen)
     assert observed.part == 0.9
     assert observed.spread(window=None) == pytest.approx(2.33**2 * 90 * (mean - 1) ** 2 / 1090**2)
 

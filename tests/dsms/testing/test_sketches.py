@@ -110,7 +110,7 @@ def test_descending_percentiles_are_counted_from_the_greatest_value() -> None:
 @settings(max_examples=examples(25))
 @given(st.lists(ROW, max_size=40), st.integers(1, 9))
 def test_approximate_counts_depend_only_on_present_values(rows, batch) -> None:
-    """At every instant, counts are those over the present rows alone. A few values almost always have different
+    """At every instant, counts are those over the current rows alone. A few values almost always have different
     coupons; therefore a count is at most the exact one, and rarely one less."""
     made = session(rows, ABOUT, batch)
     missed = 0

@@ -1,4 +1,4 @@
-"""GroupBy: at every instant the SQL aggregates over the present rows, for any cuts, without redundant changes."""
+"""GroupBy: at every instant the SQL aggregates over the current rows, for any cuts, without redundant changes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, Known, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup, DefinitionText, definition_of
 from operators.aggregates import AGGREGATES
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.user_defined import folded, result_type
@@ -52,7 +52,7 @@ def definition(name: str) -> Definition:
     texts = {"var_pop": VARIANCE, "count_distinct": DISTINCT}
     if name in texts:
         return definition_of(DefinitionText(texts[name].strip()), None)
-    found = Known(Catalog()).base(name, (pa.int64(),))
+    found = AggregateLookup(Catalog()).base(name, (pa.int64(),))
     assert found is not None
     return found
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.aggregates.defined_aggregates import DefinitionText, Known, definition_of
+from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup, DefinitionText, definition_of
 from dsms.testing import LocalSession
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta
 from operators.core.operator import Move
@@ -21,7 +21,7 @@ from operators.user_aggregates.stream_fold import StreamFold
 from tests.support.strategies import examples
 
 FRAME = Frame("range", 5)
-KNOWN, TYPES = Known(Catalog()), (pa.int64(),)
+KNOWN, TYPES = AggregateLookup(Catalog()), (pa.int64(),)
 RETURN = "INSERT INTO RETURN VALUES"
 #: The number of rows so far, including those that have left: the result depends on all earlier rows.
 COUNTED = f"""CREATE WINDOW AGGREGATE f(x BIGINT): BIGINT {{

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.aggregates.defined_aggregates import Known
+from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.user_aggregates.fold_plan import Frame, chosen
@@ -49,7 +49,7 @@ HISTORIES = st.lists(
 
 
 def fold(name: str, frame: Frame, *, derived: bool = False) -> StreamFold:
-    known, types = Known(Catalog()), (pa.int64(),)
+    known, types = AggregateLookup(Catalog()), (pa.int64(),)
     window = None if derived else known.window(name, types)
     call = chosen("v", known.base(name, types), window, ("x",), frame)
     return StreamFold(("k",), (call,), frame, SCHEMA)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from dsms.model import logical
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.push_down import PushDown
 from dsms.planner.optimizer.algebra.split import ConjunctTest, filtered, reads_only, same_on_equal_rows, split

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from dsms.model import logical
 from dsms.model.properties import append_only, inputs, keys
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import WINDOW_COLUMNS, schema
 from dsms.planner.optimizer.algebra.arrival_order import aggregates_depend_on_arrival
 from dsms.planner.optimizer.algebra.column_projections import keep_columns

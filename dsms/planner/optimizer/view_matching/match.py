@@ -9,11 +9,11 @@ from functools import cached_property
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs, walk
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival, ranks_by_values
 from dsms.planner.optimizer.algebra.conjuncts import conjunction
 from dsms.planner.optimizer.algebra.split import filtered
-from dsms.planner.optimizer.optimize import as_good
+from dsms.planner.optimizer.optimize import preserves_properties
 from dsms.planner.optimizer.rules.remove_no_ops import remove_identity_project
 from dsms.planner.optimizer.rules.synchronisation import is_subset
 from dsms.planner.optimizer.view_matching.canonical_form import CanonicalForm, canonical_form, digest
@@ -90,7 +90,7 @@ def _over_first_match(node: logical.Node, candidates: Sequence[_Candidate]) -> R
     wanted = canonical_form(node)
     for candidate in candidates:
         plan = _over_candidate(node, wanted, candidate)
-        if plan is not None and as_good(node, plan):
+        if plan is not None and preserves_properties(node, plan):
             return Rewrite(plan, frozenset({candidate.view}))
     return None
 

@@ -37,12 +37,12 @@ _MOST_COMPARED = 7
 
 class Choice(NamedTuple):
     """Orders of the joins of a query, and the rows per instant that pass through its joins in these orders (`cost`) and
-    in the current orders (`present`).
+    in the current orders (`current_cost`).
     """
 
     orders: JoinOrders
     cost: float
-    present: float
+    current_cost: float
 
     @property
     def gain(self) -> float:
@@ -51,7 +51,7 @@ class Choice(NamedTuple):
         >>> Choice(((1, 0, 2),), 2.0, 6.0).gain
         3.0
         """
-        return self.present / self.cost if self.cost else 1.0
+        return self.current_cost / self.cost if self.cost else 1.0
 
 
 def cheapest_orders(query: PlannedQuery, statistics: Statistics) -> Choice | None:
@@ -67,13 +67,13 @@ def cheapest_orders(query: PlannedQuery, statistics: Statistics) -> Choice | Non
         return None
     found = [best for best in chosen if best is not None]
     places = (tuple(order[at] for at in best.order) for order, best in zip(orders, found, strict=True))
-    return Choice(tuple(places), sum(best.cost for best in found), sum(best.present for best in found))
+    return Choice(tuple(places), sum(best.cost for best in found), sum(best.current_cost for best in found))
 
 
 class _Best(NamedTuple):
     order: tuple[int, ...]
     cost: float
-    present: float
+    current_cost: float
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,13 @@ def _cheapest(top: logical.Node, tree: JoinTree, measured: _Measured) -> _Best |
     shape = _observed(top, places, estimate, measured)
     if shape is None or any(estimate.values[at].keys() != estimate.classes_of(at) for at in range(len(names))):
         return None
-    present = _in_present_order(shape, estimate)
+    in_current_order = _in_current_order(shape, estimate)
     best = min(_orders(estimate), key=lambda part: part.cost, default=None)
-    if present is None or best is None:
+    if in_current_order is None or best is None:
         return None
-    same = best.cost >= present.cost
+    same = best.cost >= in_current_order.cost
     order = tuple(range(len(names))) if same else best.inputs
-    return _Best(order, present.cost if same else best.cost, present.cost)
+    return _Best(order, in_current_order.cost if same else best.cost, in_current_order.cost)
 
 
 def _observed(node: logical.Node, places: Mapping[int, int], tree: _Tree, measured: _Measured) -> _Shape | None:
@@ -245,10 +245,10 @@ def _numbers(shape: _Shape) -> Iterator[int]:
         yield from (number for part in shape for number in _numbers(part))
 
 
-def _in_present_order(shape: _Shape, tree: _Tree) -> _Joined | None:
+def _in_current_order(shape: _Shape, tree: _Tree) -> _Joined | None:
     if isinstance(shape, int):
         return tree.leaf(shape)
-    left, right = (_in_present_order(part, tree) for part in shape)
+    left, right = (_in_current_order(part, tree) for part in shape)
     return tree.joined(left, right) if left is not None and right is not None else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from dsms.model.sizes import written_bytes
+from dsms.model.sizes import format_size
 from dsms.planner.physical.cost.estimate import Statistics, estimated
 from dsms.planner.physical.cost.flow import Expected
 from dsms.planner.physical.dataflow import Dataflow
@@ -52,7 +52,7 @@ class _Load:
         rows = [vertex.state_rows if (vertex := self._expected[at]) else 0.0 for at in vertices]
         size = sum(bytes_of_state(self._flow, at, count) for at, count in zip(vertices, rows, strict=True))
         busy = sum(map(self._busy, vertices))
-        return f"{sum(rows):.3g} rows of state, {written_bytes(size)}; {100 * busy:.3g} % of a core"
+        return f"{sum(rows):.3g} rows of state, {format_size(size)}; {100 * busy:.3g} % of a core"
 
     def _busy(self, at: int) -> float:
         """Busy seconds per second, for the rows of the inputs; for a source, for the rows that it reads."""

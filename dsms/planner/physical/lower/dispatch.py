@@ -10,10 +10,10 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.planner.physical.builder import Builder, Port
-from dsms.planner.physical.column_bounds import Bounds
+from dsms.planner.physical.column_bounds import ColumnBounds
 from dsms.planner.physical.lower.forgetting import forgetting, limited_keys
 
-_NONE = Bounds()
+_NONE = ColumnBounds()
 
 
 def lower(node: logical.Node, builder: Builder) -> Port:
@@ -37,7 +37,12 @@ def stateless(operator: object, below: Port, columns: pa.Schema, builder: Builde
 
 
 def stateful(
-    operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder, known: Bounds = _NONE
+    operator: object,
+    below: Port,
+    keys: tuple[str, ...],
+    columns: pa.Schema,
+    builder: Builder,
+    known: ColumnBounds = _NONE,
 ) -> Port:
     """Adds a vertex that reads changes; rows that are equal in `keys` are on one target. Its state is looked up by
     `keys`, so it can drop the state that later rows cannot reach according to the `known` bounds of these columns.

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dsms.planner.physical.builder import Builder, Port
-from dsms.planner.physical.column_bounds import Bounds, Life, LowerBound
+from dsms.planner.physical.column_bounds import ColumnBounds, Life, LowerBound
 from operators.constraints.forget import Forget, Outlived, Sweep
 from operators.constraints.living_values import VALUE, Living
 from operators.constraints.lowest_values import LOWER_BOUND, Lowest, Term
@@ -45,7 +45,7 @@ def forgetting(
     return (Forget(operator, tuple(sweeps)), [*ports, *limits]) if sweeps else (operator, ports)
 
 
-def limited_keys(operator: Any, keys: Iterable[str], known: Bounds) -> list[Limited]:
+def limited_keys(operator: Any, keys: Iterable[str], known: ColumnBounds) -> list[Limited]:
     """The limited columns of an operator that looks up its state by `keys`: those of all its traces that are arranged
     by key.
     """
@@ -53,7 +53,7 @@ def limited_keys(operator: Any, keys: Iterable[str], known: Bounds) -> list[Limi
     return [(at, name, limit) for at in traces for name in keys for limit in limits_of(name, known)]
 
 
-def limits_of(name: str, known: Bounds) -> list[Limit]:
+def limits_of(name: str, known: ColumnBounds) -> list[Limit]:
     """The limits of the values of a column in later elements."""
     ordered: list[Limit] = [known.lower[name]] if name in known.lower else []
     lives = known.lives.get(name, frozenset())

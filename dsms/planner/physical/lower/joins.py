@@ -12,7 +12,7 @@ from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.column_projections import unchanged
 from dsms.planner.physical.band_conditions import Distance, near_pairs
 from dsms.planner.physical.builder import Builder, Partitioning, Port
-from dsms.planner.physical.column_bounds import Bounds, arrivals, bounds
+from dsms.planner.physical.column_bounds import ColumnBounds, arrivals, bounds
 from dsms.planner.physical.lower.dispatch import lower, lowering, stateless
 from dsms.planner.physical.lower.forgetting import Limit, Limited, common_life, forgetting, limits_of
 from dsms.planner.physical.lower.sides import aligned, union_all
@@ -28,7 +28,7 @@ from operators.relational.negate import Negate
 from operators.relational.project import Project
 
 #: A column, and the bounds of the columns of its relation.
-Bound = tuple[str, Bounds]
+Bound = tuple[str, ColumnBounds]
 _HAS_PARTNER = "__partner"
 
 
@@ -56,7 +56,7 @@ def _add_join(node: logical.Join, bands: tuple[Band, ...], builder: Builder) -> 
     return joined if node.residual is None else stateless(Filter(node.residual), joined, columns, builder)
 
 
-def _limited_columns(on: tuple[tuple[str, str], ...], left: Bounds, right: Bounds) -> list[Limited]:
+def _limited_columns(on: tuple[tuple[str, str], ...], left: ColumnBounds, right: ColumnBounds) -> list[Limited]:
     """The key columns by which the traces of the left side (0) and of the right side (1) drop state. Rows of one side
     look up the other side, so the bounds of the key columns of one side limit the other.
     """

@@ -87,7 +87,7 @@ class DividedQuery:
 
     def name(self, exchange: int, share: Shard) -> str:
         """The name of a link. It differs from the name of any link that carries other elements."""
-        return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided))[:12]
+        return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided_at_version))[:12]
 
     def link(self, exchange: int, share: Shard) -> Link:
         """The link of an exchange, as a source for the shard that reads it."""
@@ -125,7 +125,7 @@ class DividedQuery:
 
 
 @dataclass(frozen=True)
-class Part:
+class SegmentPart:
     """The part of a segment that a shard runs, up to an exchange that leaves the segment or, if `exchange` is None, up
     to the result.
     """
@@ -199,16 +199,16 @@ class Part:
         return Output(self.id, whole.name, sent.vertex, port.schema, (), True, link=self.target)
 
 
-def parts(whole: DividedQuery, share: Shard) -> list[Part]:
+def parts(whole: DividedQuery, share: Shard) -> list[SegmentPart]:
     """All parts that a shard runs."""
-    return [Part(whole, share, exchange) for exchange in (*whole.cuts, None)]
+    return [SegmentPart(whole, share, exchange) for exchange in (*whole.cuts, None)]
 
 
 @dataclass
 class _Graft:
     """Copies the vertices of a part from the whole dataflow into that of a lane."""
 
-    part: Part
+    part: SegmentPart
     builder: Builder
     made: dict[int, Port] = field(default_factory=dict)
 
@@ -266,6 +266,6 @@ class _Graft:
         return frozenset(links)
 
 
-def origins(grafted: Iterable[Part]) -> dict[int, Source]:
+def origins(grafted: Iterable[SegmentPart]) -> dict[int, Source]:
     """The sources, by number, whose records cause the elements of parts."""
     return {number: source for part in grafted for number, source in part.whole.lane.sources.items()}

@@ -42,46 +42,48 @@ def body_type(type_: pa.DataType) -> pa.DataType | None:
 
 
 def bind_aggregate(
-    written: syntax.CreateAggregate, arguments: Sequence[pa.DataType] | None, resolve: Resolver
+    declaration: syntax.CreateAggregate, arguments: Sequence[pa.DataType] | None, resolve: Resolver
 ) -> defined.Definition:
     """The definition for arguments of these types; None means the declared types. Raises SqlError with the location."""
-    parameters = parameter_types(written, arguments)
-    bound = _BodyBinder(written, parameters, resolve).definition()
+    parameters = parameter_types(declaration, arguments)
+    bound = _BodyBinder(declaration, parameters, resolve).definition()
     try:
         generated(bound, nulls=True, codes=EVERY_CODE)
     except UserError as error:
-        raise written.name.place.error(f'aggregate "{written.name.text}": {error.message}', error.hint) from error
+        raise declaration.name.place.error(
+            f'aggregate "{declaration.name.text}": {error.message}', error.hint
+        ) from error
     return bound
 
 
 def parameter_types(
-    written: syntax.AggregateSyntax, arguments: Sequence[pa.DataType] | None
+    declaration: syntax.AggregateSyntax, arguments: Sequence[pa.DataType] | None
 ) -> tuple[tuple[str, pa.DataType], ...]:
     """The parameters for arguments of these types; None means the declared types. Raises SqlError or UserError."""
-    if arguments is not None and len(arguments) != len(written.parameters):
-        count_ = len(written.parameters)
-        raise UserError(f'"{written.name.text}" takes {count_} argument{"s" * (count_ != 1)}, not {len(arguments)}')
+    if arguments is not None and len(arguments) != len(declaration.parameters):
+        count_ = len(declaration.parameters)
+        raise UserError(f'"{declaration.name.text}" takes {count_} argument{"s" * (count_ != 1)}, not {len(arguments)}')
     return tuple(
-        (field_.name.text.lower(), _parameter_type(written, field_, None if arguments is None else arguments[at]))
-        for at, field_ in enumerate(written.parameters)
+        (field_.name.text.lower(), _parameter_type(declaration, field_, None if arguments is None else arguments[at]))
+        for at, field_ in enumerate(declaration.parameters)
     )
 
 
-def result_type(written: syntax.AggregateSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+def result_type(declaration: syntax.AggregateSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The type of the aggregate's result. Raises SqlError."""
-    if len(written.result) == 1:
-        return _written_type(written.result[0], parameters)
-    return pa.struct([(column.name.text, _written_type(column, parameters)) for column in written.result])
+    if len(declaration.result) == 1:
+        return _type_of_column(declaration.result[0], parameters)
+    return pa.struct([(column.name.text, _type_of_column(column, parameters)) for column in declaration.result])
 
 
-def _written_type(column: syntax.FieldSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+def _type_of_column(column: syntax.FieldSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The declared type of a column; the name of a parameter means the type of that parameter."""
     named = dict(parameters).get((column.type or "").lower())
     return _declared(column) if named is None else named
 
 
 def _parameter_type(
-    written: syntax.AggregateSyntax, parameter: syntax.FieldSyntax, argument: pa.DataType | None
+    declaration: syntax.AggregateSyntax, parameter: syntax.FieldSyntax, argument: pa.DataType | None
 ) -> pa.DataType:
     if parameter.type is None:
         type_ = None if argument is None else body_type(argument)
@@ -90,13 +92,13 @@ def _parameter_type(
             raise parameter.name.place.error(f'"{parameter.name.text}" takes {_TYPES}{given}')
         return type_
     type_ = _declared(parameter)
-    if argument is not None and not _passes(argument, type_):
+    if argument is not None and not _is_assignable(argument, type_):
         wanted, given = type_name(type_), type_name(argument)
-        raise UserError(f'"{written.name.text}" takes {wanted} as "{parameter.name.text}", not {given}')
+        raise UserError(f'"{declaration.name.text}" takes {wanted} as "{parameter.name.text}", not {given}')
     return type_
 
 
-def _passes(argument: pa.DataType, type_: pa.DataType) -> bool:
+def _is_assignable(argument: pa.DataType, type_: pa.DataType) -> bool:
     """Whether a value of type `argument` can be passed as `type_`: integers as integers, any number as DOUBLE, dates as
     TIMESTAMP, and NULL as anything."""
     if pa.types.is_null(argument) or argument == type_:
@@ -123,7 +125,7 @@ def _declared(field_: syntax.FieldSyntax) -> pa.DataType:
 
 @dataclass
 class _BodyBinder:
-    written: syntax.CreateAggregate
+    declaration: syntax.CreateAggregate
     parameters: tuple[tuple[str, pa.DataType], ...]
     resolve: Resolver
     tables: dict[str, defined.LocalTable] = field(default_factory=dict)
@@ -132,22 +134,22 @@ class _BodyBinder:
     clause: str = ""
 
     def definition(self) -> defined.Definition:
-        for table in self.written.tables:
+        for table in self.declaration.tables:
             self._add_table(table)
-        clauses = {name: self._clause(name, body) for name, body in self.written.clauses.items()}
+        clauses = {name: self._clause(name, body) for name, body in self.declaration.clauses.items()}
         window = self.tables.get(defined.WINDOW_TABLE)
         bound = defined.Definition(
-            self.written.name.text.lower(),
+            self.declaration.name.text.lower(),
             self.parameters,
-            result_type(self.written, self.parameters),
+            result_type(self.declaration, self.parameters),
             tuple(self.tables.values()),
             clauses["initialize"],
             clauses.get("iterate", ()),
             clauses.get("terminate", ()),
             clauses.get("expire"),
             tuple(self.subqueries),
-            self.written.window,
-            self.written.algebraic,
+            self.declaration.window,
+            self.declaration.algebraic,
             () if window is None else tuple(name for name, _ in window.columns),
         )
         self._check(bound)
@@ -155,7 +157,7 @@ class _BodyBinder:
         return replace(bound, tables=tuple(single))
 
     def _check(self, bound: defined.Definition) -> None:
-        place = self.written.name.place
+        place = self.declaration.name.place
         if bound.window and bound.terminate:
             raise place.error(
                 "a WINDOW AGGREGATE has no TERMINATE", "the result of a row is what ITERATE inserts into RETURN"
@@ -184,7 +186,7 @@ class _BodyBinder:
 
     def _column_type(self, table: syntax.TableSyntax, at: int, column: syntax.FieldSyntax) -> pa.DataType:
         if column.type is not None:
-            return _written_type(column, self.parameters)
+            return _type_of_column(column, self.parameters)
         if table.name.text.lower() != defined.WINDOW_TABLE or at >= len(self.parameters):
             raise column.name.place.error(f'column "{column.name.text}" needs a type')
         return self.parameters[at][1]
@@ -219,14 +221,14 @@ class _BodyBinder:
         return self._binder().predicate(tree, self._binder().scope())
 
     def _binder(self) -> QueryBinder:
-        inside = tuple(name for name, _ in self.parameters) if self.clause == "expire" else None
-        return QueryBinder(self.tables, self.parameters, self.resolve, self.subqueries, self.numbers, inside)
+        in_expire = self.clause == "expire"
+        return QueryBinder(self.tables, self.parameters, self.resolve, self.subqueries, self.numbers, in_expire)
 
-    def _insert(self, tree: exp.Insert, statement: syntax.Simple) -> defined.Statement:
+    def _insert(self, tree: exp.Insert, statement: syntax.RowChange) -> defined.Statement:
         target = tree.this
         table = target.this if isinstance(target, exp.Schema) else target
         name = name_of_table(table).lower()
-        columns = self._targets(name, table)
+        columns = self._target_columns(name, table)
         named = _named_columns(target, columns) if isinstance(target, exp.Schema) else None
         binder, source = self._binder(), tree.expression
         source = source.this if isinstance(source, WholeQuery) else source
@@ -239,13 +241,13 @@ class _BodyBinder:
         if statement.where is not None:
             condition = binder.predicate(_parsed(statement.where), binder.scope())
             queries = [replace(query, where=condition) for query in queries]
-        placed = tuple(self._placed(query, columns, named, table) for query in queries)
+        placed = tuple(self._with_all_columns(query, columns, named, table) for query in queries)
         return defined.Insert(name, placed, _place(statement.text))
 
-    def _targets(self, name: str, table: exp.Expr) -> tuple[tuple[str, pa.DataType], ...]:
+    def _target_columns(self, name: str, table: exp.Expr) -> tuple[tuple[str, pa.DataType], ...]:
         """The columns of the table that INSERT names; for RETURN, the columns of the result."""
         if name == defined.RETURN_TABLE:
-            result = result_type(self.written, self.parameters)
+            result = result_type(self.declaration, self.parameters)
             return (
                 tuple((field_.name, field_.type) for field_ in result)
                 if pa.types.is_struct(result)
@@ -263,7 +265,7 @@ class _BodyBinder:
             )
         return self.tables[name]
 
-    def _placed(
+    def _with_all_columns(
         self,
         query: defined.Query,
         columns: tuple[tuple[str, pa.DataType], ...],
@@ -277,7 +279,7 @@ class _BodyBinder:
         values = dict(zip(order, query.outputs, strict=True))
         return replace(query, outputs=tuple(assigned(values.get(name), type_, table) for name, type_ in columns))
 
-    def _update(self, tree: exp.Update, statement: syntax.Simple) -> defined.Statement:
+    def _update(self, tree: exp.Update, statement: syntax.RowChange) -> defined.Statement:
         table, binder = self._table(tree.this), self._binder()
         if table.name == defined.WINDOW_TABLE:
             raise error_at(
@@ -297,27 +299,29 @@ class _BodyBinder:
             values.append((name, assigned(value, types[name], assignment)))
         return defined.Update(scan, tuple(values), self._where(tree, binder, scope), _place(statement.text))
 
-    def _delete(self, tree: exp.Delete, statement: syntax.Simple) -> defined.Statement:
+    def _delete(self, tree: exp.Delete, statement: syntax.RowChange) -> defined.Statement:
         table, binder = self._table(tree.this), self._binder()
         scan = binder.scan(table.name)
         scope = binder.scope((binder.entries(scan, tree.this.alias or table.name),))
         where = self._where(tree, binder, scope)
-        older = table.name == defined.WINDOW_TABLE and self.clause != "expire" and self._met_by_arrival(where, scan)
+        older = (
+            table.name == defined.WINDOW_TABLE and self.clause != "expire" and self._arriving_row_matches(where, scan)
+        )
         return defined.Delete(scan, where, older, _place(statement.text))
 
     def _where(self, tree: exp.Expr, binder: QueryBinder, scope: Scope) -> Expression | None:
         where = tree.args.get("where")
         return None if where is None else binder.predicate(where.this, scope)
 
-    def _met_by_arrival(self, where: Expression | None, scan: defined.Scan) -> bool:
-        """Whether the arriving row itself always satisfies the condition, whatever its values are."""
+    def _arriving_row_matches(self, where: Expression | None, scan: defined.Scan) -> bool:
+        """Whether every arriving row satisfies the condition itself, with any values."""
         if where is None:
             return True
         if not isinstance(where, Call):
             return False
         if where.function in ("and", "or"):
             test = all if where.function == "and" else any
-            return test(self._met_by_arrival(part, scan) for part in where.arguments)
+            return test(self._arriving_row_matches(part, scan) for part in where.arguments)
         if where.function not in ("equal", "less_or_equal", "greater_or_equal"):
             return False
         left, right = (self._as_parameter(side, scan) for side in where.arguments)
@@ -334,7 +338,7 @@ class _BodyBinder:
 
 
 def assigned(value: Expression | None, type_: pa.DataType, node: exp.Expr) -> Expression:
-    """The value as SQL assigns it to a column: numbers are cast to the column's type."""
+    """The value, converted as SQL does when it assigns it to a column of a type."""
     if value is None:
         return Literal(None, type_)
     if value.type == type_:
@@ -371,8 +375,8 @@ def _named_columns(target: exp.Schema, columns: tuple[tuple[str, pa.DataType], .
     return [column.name.lower() for column in target.expressions]
 
 
-def _place(text: syntax.BodySql) -> defined.Place:
-    return defined.Place(text.place.line, " ".join(text.sql.split()))
+def _place(text: syntax.BodySql) -> defined.StatementLocation:
+    return defined.StatementLocation(text.place.line, " ".join(text.sql.split()))
 
 
 def _parsed(text: syntax.BodySql) -> exp.Expr:
@@ -402,7 +406,7 @@ def _always_one_row(table: str, bound: defined.Definition) -> bool:
     ]
     if any(_changes_rows(statement, table) for statement in every):
         return False
-    used = [statement for statement in bound.initialize if table in _deep_tables(statement, bound)]
+    used = [statement for statement in bound.initialize if table in _tables_used_in(statement, bound)]
     changing = [statement for statement in defined.walk_all(bound.initialize) if _changes_rows(statement, table)]
     if not used or changing != used[:1]:
         return False
@@ -421,6 +425,6 @@ def _changes_rows(statement: defined.Statement, table: str) -> bool:
     return isinstance(statement, defined.Delete) and statement.scan.table == table
 
 
-def _deep_tables(statement: defined.Statement, bound: defined.Definition) -> set[str]:
+def _tables_used_in(statement: defined.Statement, bound: defined.Definition) -> set[str]:
     """The tables that a statement uses, including the statements nested in it."""
     return {name for inner in defined.walk_all((statement,)) for name in defined.tables_of(inner, bound)}

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.model.position import error_at, not_supported
-from dsms.sql.binder.aggregates.defined_aggregates import Known
+from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup
 from dsms.sql.binder.scalars.expression_functions import arguments_of, function_name, written_name
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
@@ -28,8 +28,9 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.GroupConcat: "string_agg",
     exp.Stddev: "stddev_samp",
 }
-_MARK = "written by a user"
-_NO_METHOD = Linear(lambda use: (), lambda use, columns: pl.lit(None))
+#: The key in the `meta` of a call of a user-defined aggregate, for the lookup that finds its definition.
+_MARK = "aggregate lookup"
+_PLACEHOLDER_METHOD = Linear(lambda use: (), lambda use, columns: pl.lit(None))
 #: The number of constants that a function takes after its arguments, or before WITHIN GROUP.
 _CONSTANTS = {
     "percentile_cont": 1,
@@ -50,22 +51,22 @@ class AggregateCall:
     order: tuple[exp.Ordered, ...] = ()
     condition: exp.Expr | None = None
     constants: tuple[exp.Expr, ...] = ()
-    #: If the function is user-defined, the aggregates that the query may call; None for an aggregate of SQL.
-    known: Known | None = None
+    #: Finds the definition of a user-defined aggregate; None for an aggregate of SQL.
+    lookup: AggregateLookup | None = None
 
 
-def mark_defined_aggregates(query: exp.Expr, known: Known) -> None:
+def mark_defined_aggregates(query: exp.Expr, lookup: AggregateLookup) -> None:
     """Marks the calls of user-defined aggregates, which `aggregate_call` recognises by the mark."""
     for node in query.find_all(exp.Anonymous, exp.AggFunc, exp.List):
-        if known.has(written_name(node)):
-            node.meta[_MARK] = known
+        if lookup.has(written_name(node)):
+            node.meta[_MARK] = lookup
 
 
-def callable_name(name: str, parameters: int) -> bool:
-    """Whether queries can call a user-defined aggregate of this name. SQL's grammar reads `round(x)`, or `corr(x)` with
+def can_be_called(name: str, parameters: int) -> bool:
+    """Whether queries can call a user-defined aggregate by this name. SQL's grammar reads `round(x)`, or `corr(x)` with
     one argument, as something else.
 
-    >>> callable_name("score", 1), callable_name("var_pop", 1), callable_name("round", 1), callable_name("corr", 1)
+    >>> can_be_called("score", 1), can_be_called("var_pop", 1), can_be_called("round", 1), can_be_called("corr", 1)
     (True, True, False, False)
     """
     called = name if name.isidentifier() else f'"{name}"'
@@ -92,13 +93,15 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
     if isinstance(node, exp.WithinGroup):
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
-    if (known := node.meta.get(_MARK)) is not None:
-        placeholder = AggregateFunction(written_name(node), "User-defined.", (0, 0), lambda *_: None, _NO_METHOD)
-        return _between_brackets(node, AggregateCall(placeholder, known=known))
+    if (lookup := node.meta.get(_MARK)) is not None:
+        placeholder = AggregateFunction(
+            written_name(node), "User-defined.", (0, 0), lambda *_: None, _PLACEHOLDER_METHOD
+        )
+        return _with_arguments(node, AggregateCall(placeholder, lookup=lookup))
     function = aggregate_function(node)
     if function is None:
         return None
-    return _with_constants(node, _between_brackets(node, AggregateCall(function)))
+    return _with_constants(node, _with_arguments(node, AggregateCall(function)))
 
 
 def aggregate_function(node: exp.Expr) -> AggregateFunction | None:
@@ -108,7 +111,7 @@ def aggregate_function(node: exp.Expr) -> AggregateFunction | None:
     return AGGREGATES.get(_NAMES.get(type(node)) or function_name(node))
 
 
-def _between_brackets(node: exp.Expr, call: AggregateCall) -> AggregateCall:
+def _with_arguments(node: exp.Expr, call: AggregateCall) -> AggregateCall:
     arguments: list[exp.Expr] = []
     for argument in arguments_of(node):
         inner = argument

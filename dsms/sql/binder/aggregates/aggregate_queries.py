@@ -27,8 +27,7 @@ Entries = tuple[Entry, ...]
 class QueryBinder:
     """Binds the expressions of one statement.
 
-    In EXPIRE, the parameters hold the row that leaves the window, which is also `oldest()`; `leaving` has the names of
-    the parameters there, and is None elsewhere.
+    In EXPIRE (`in_expire`), the parameters hold the row that leaves the window, and `oldest()` returns the same row.
     """
 
     tables: Mapping[str, defined.LocalTable]
@@ -36,7 +35,7 @@ class QueryBinder:
     resolve: Callable[[str, tuple[pa.DataType, ...]], defined.Definition | None]
     subqueries: list[defined.Subquery]
     numbers: Iterator[int]
-    leaving: tuple[str, ...] | None
+    in_expire: bool
 
     # --- scopes
 
@@ -111,7 +110,7 @@ class QueryBinder:
         names = [name for name, _ in self.parameters if window is None] or [
             name for name, _ in (window.columns if window else ())
         ]
-        if window is None and self.leaving is None:
+        if window is None and not self.in_expire:
             raise error_at(node, "oldest() needs a window", hint="declare TABLE inwindow(…)")
         if column is None and len(names) != 1:
             raise error_at(node, "oldest() needs a column", hint=", ".join(f"oldest().{name}" for name in names))
@@ -119,18 +118,20 @@ class QueryBinder:
             raise error_at(node, f'column "{column}" not found', hint=f"have: {', '.join(names)}")
         at = 0 if column is None else names.index(column)
         name, type_ = self.parameters[at]
-        if self.leaving is not None:
+        if self.in_expire:
             return Column(f"p:{name}", type_)
         scan = defined.Scan(next(self.numbers), defined.WINDOW_TABLE, oldest=True)
-        return self._added(defined.Query((scan,), (Column(f"r{scan.number}:{names[at]}", type_),)), exists=False)
+        return self._subquery_column(
+            defined.Query((scan,), (Column(f"r{scan.number}:{names[at]}", type_),)), exists=False
+        )
 
     def _subquery(self, node: exp.Expr, query: exp.Expr, levels: tuple[Entries, ...], *, exists: bool) -> Expression:
         bound = self.query(query, levels)
         if not exists and len(bound.outputs) != 1:
             raise error_at(node, "a subquery that is used as a value must select exactly one column")
-        return self._added(bound, exists=exists)
+        return self._subquery_column(bound, exists=exists)
 
-    def _added(self, query: defined.Query, *, exists: bool) -> Expression:
+    def _subquery_column(self, query: defined.Query, *, exists: bool) -> Expression:
         type_ = pa.bool_() if exists else query.outputs[0].type
         subquery = defined.Subquery(f"q{next(self.numbers)}", query, exists, type_)
         self.subqueries.append(subquery)
@@ -157,7 +158,7 @@ class QueryBinder:
         bound = [self.predicate(condition, scope) for condition in conditions]
         condition = bound[0] if len(bound) == 1 else call("and", *bound) if bound else None
         items = self._items(select, entries)
-        return self._selected(select, items, defined.Query(scans, (), condition), scope)
+        return self._with_clauses(select, items, defined.Query(scans, (), condition), scope)
 
     def _from(
         self, select: exp.Select, outer: tuple[Entries, ...]
@@ -191,7 +192,9 @@ class QueryBinder:
                 items.append(item)
         return items
 
-    def _selected(self, select: exp.Select, items: list[exp.Expr], query: defined.Query, scope: Scope) -> defined.Query:
+    def _with_clauses(
+        self, select: exp.Select, items: list[exp.Expr], query: defined.Query, scope: Scope
+    ) -> defined.Query:
         """The query with its groups, values, order and limit."""
         group, having = select.args.get("group"), select.args.get("having")
         ordered = list(select.args["order"].expressions) if select.args.get("order") else []
@@ -207,7 +210,7 @@ class QueryBinder:
             outputs=outputs,
             having=None if having is None else self.predicate(having.this, scope),
             order=order,
-            limit=None if limit is None else _whole(limit.expression),
+            limit=None if limit is None else _whole_number(limit.expression),
         )
         self._check_groups(select, bound)
         return bound
@@ -231,9 +234,9 @@ class QueryBinder:
             return False
         if not isinstance(node, exp.Anonymous | exp.AggFunc | exp.List):
             return False
-        return function_name(node) in _BUILT_IN or self._known(written_name(node))
+        return function_name(node) in _BUILT_IN or self._is_user_defined(written_name(node))
 
-    def _known(self, name: str) -> bool:
+    def _is_user_defined(self, name: str) -> bool:
         try:
             return self.resolve(name, ()) is not None
         except UserError:
@@ -261,7 +264,7 @@ class QueryBinder:
             return by_value[value] if value in by_value else inner(node)
 
         grouped = replace(query, keys=tuple(bound), folds=tuple(folds))
-        return grouped, replace(scope, known=known, rewrite=rewrite)
+        return grouped, replace(scope, computed=known, rewrite=rewrite)
 
     def _fold(self, node: exp.Expr, scope: Scope) -> defined.Fold:
         name = f"g{next(self.numbers)}"
@@ -295,7 +298,7 @@ def _is_oldest(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() == "oldest"
 
 
-def _whole(node: exp.Expr) -> int:
+def _whole_number(node: exp.Expr) -> int:
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
         raise error_at(node, "LIMIT must be a whole number")
     return int(node.name)

@@ -58,7 +58,7 @@ def text_of(catalog: Catalog, name: str, *, window: bool, before: int | None = N
     part = item.part(window=window, before=before) if isinstance(item, Aggregate) else None
     if part is not None:
         return DefinitionText(part.sql, () if part.python else _older(catalog, part))
-    # a base definition of the catalog is not mixed with a window definition of the library
+    # the library does not supply the window definition of an aggregate whose base definition is in the catalog
     own = isinstance(item, Aggregate) and item.part(window=not window, before=before) is not None
     return None if own and window else library().get((name, window))
 
@@ -89,7 +89,7 @@ def _definition(text: DefinitionText, types: tuple[pa.DataType, ...] | None) -> 
             found = library().get((name, False))
         if found is None:
             return None
-        return definition_of(found, wanted or _any_types(found))
+        return definition_of(found, wanted or _placeholder_types(found))
 
     statement = definition_statement(text.sql)
     if isinstance(statement, syntax.CreatePythonAggregate):
@@ -97,43 +97,44 @@ def _definition(text: DefinitionText, types: tuple[pa.DataType, ...] | None) -> 
     return bind_aggregate(statement, types, resolve)
 
 
-def _any_types(text: DefinitionText) -> tuple[pa.DataType, ...] | None:
+def _placeholder_types(text: DefinitionText) -> tuple[pa.DataType, ...] | None:
     """Placeholder types of arguments, for a lookup by name alone."""
     parameters = definition_statement(text.sql).parameters
     return tuple(pa.int64() for _ in parameters) if any(p.type is None for p in parameters) else None
 
 
 @dataclass(frozen=True)
-class Known:
-    """The aggregates that a query may call. `before` is the query's number; None for a query that is being created."""
+class AggregateLookup:
+    """Finds the definitions of the user-defined aggregates that a query may call: those older than the query, whose
+    number is `before` (None for a query that is being created)."""
 
     catalog: Catalog
     before: int | None = None
 
-    def __deepcopy__(self, memo: object) -> Known:
+    def __deepcopy__(self, memo: object) -> AggregateLookup:
         return self
 
     def has(self, name: str) -> bool:
         """Whether the name is that of a user-defined aggregate, which hides or extends the built-in functions."""
-        if self._own(name):
+        if self._is_in_catalog(name):
             return True
         return name not in BUILT_IN and ((name, False) in library() or (name, True) in library())
 
-    def _own(self, name: str) -> bool:
+    def _is_in_catalog(self, name: str) -> bool:
         item = self.catalog.get(f"{name}()")
         if not isinstance(item, Aggregate):
             return False
         return any(item.part(window=window, before=self.before) is not None for window in (False, True))
 
     def base(self, name: str, types: tuple[pa.DataType, ...]) -> Definition | None:
-        """The base definition."""
-        return self._bound(name, types, window=False)
+        """The base definition for arguments of these types; None if there is none."""
+        return self._definition_of_kind(name, types, window=False)
 
     def window(self, name: str, types: tuple[pa.DataType, ...]) -> Definition | None:
-        """The definition for windows."""
-        return self._bound(name, types, window=True)
+        """The window definition for arguments of these types; None if there is none."""
+        return self._definition_of_kind(name, types, window=True)
 
-    def _bound(self, name: str, types: tuple[pa.DataType, ...], *, window: bool) -> Definition | None:
+    def _definition_of_kind(self, name: str, types: tuple[pa.DataType, ...], *, window: bool) -> Definition | None:
         text = text_of(self.catalog, name, window=window, before=self.before)
         if text is None:
             return None

@@ -1,4 +1,4 @@
-"""The value of scalar subqueries with aggregates over no rows."""
+"""The value of a scalar subquery that aggregates no rows: 0 for a count, NULL for other aggregates."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dsms.sql.binder.aggregates.aggregate_calls import aggregate_call
 from operators.expressions import Column, Expression, call
 from operators.expressions import Literal as Constant
 
-_STRICT = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg | exp.Paren | exp.Cast | exp.Alias
-_ALONE = ("having", "group", "qualify", "distinct", "order", "limit", "offset")
+_STRICT_NODES = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg | exp.Paren | exp.Cast | exp.Alias
+_EXCLUDED_CLAUSES = ("having", "group", "qualify", "distinct", "order", "limit", "offset")
 
 
 def empty_value_known(node: exp.Expr) -> bool:
@@ -32,10 +32,14 @@ def if_empty(node: exp.Expr, value: Column) -> Expression:
 
 def _only_item(node: exp.Expr) -> exp.Expr | None:
     while isinstance(node, exp.Subquery | exp.Paren):
-        if any(node.args.get(part) for part in (*_ALONE, "with_")):
+        if any(node.args.get(part) for part in (*_EXCLUDED_CLAUSES, "with_")):
             return None
         node = node.this
-    if not isinstance(node, exp.Select) or any(node.args.get(part) for part in _ALONE) or len(node.expressions) != 1:
+    if (
+        not isinstance(node, exp.Select)
+        or any(node.args.get(part) for part in _EXCLUDED_CLAUSES)
+        or len(node.expressions) != 1
+    ):
         return None
     item: exp.Expr = node.expressions[0]
     return item.this if isinstance(item, exp.Alias) else item
@@ -47,7 +51,7 @@ def _is_count(item: exp.Expr) -> bool:
 
 
 def _is_null_if_empty(item: exp.Expr) -> bool:
-    """Whether an expression is strict and contains an aggregate that is NULL over no rows."""
+    """Whether an expression is NULL over no rows: it contains an aggregate that is, and NULL operands make it NULL."""
     if (aggregate := aggregate_call(item)) is not None:
         return aggregate.function.nullable
-    return isinstance(item, _STRICT) and any(_is_null_if_empty(part) for part in item.iter_expressions())
+    return isinstance(item, _STRICT_NODES) and any(_is_null_if_empty(part) for part in item.iter_expressions())

@@ -1,5 +1,5 @@
-"""Binds GROUP BY and aggregates: projects the key and argument columns, groups by the keys, and makes the scope of the
-groups."""
+"""Binds GROUP BY and aggregates: projects the columns of keys and arguments, groups by the keys, and returns the scope
+in which the select list is bound over the groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dsms.sql.binder.aggregates.grouping_sets import GroupingSets
 from dsms.sql.binder.from_clause.joins import join
 from dsms.sql.binder.query.order_and_limit import sort_key, value_of
 from dsms.sql.binder.relation import Context, Relation
-from dsms.sql.binder.scalars.conditions import Output, fresh, own_columns
+from dsms.sql.binder.scalars.conditions import Output, own_columns, unique_name
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scalars.predicates import predicate
 from dsms.sql.binder.scope import Rewrite, Scope
@@ -41,15 +41,15 @@ class InputColumns:
     def column(self, value: Expression, prefix: str) -> Column:
         """The column with this value: the value itself, if it is a column, or a computed one."""
         if value not in self.outputs:
-            name = value.name if isinstance(value, Column) else fresh(f"{prefix}{len(self.outputs)}", self.taken)
+            name = value.name if isinstance(value, Column) else unique_name(f"{prefix}{len(self.outputs)}", self.taken)
             self.outputs[value] = name
             self.taken.append(name)
         return Column(self.outputs[value], value.type, value.nullable)
 
 
 @dataclass(frozen=True)
-class Keys:
-    """The keys: columns of the enclosing query, the grouping sets of expressions, and the column of each expression."""
+class GroupKeys:
+    """The keys of groups: columns of the enclosing query (`outer`), the grouping sets, and the column of each key."""
 
     outer: tuple[Column, ...]
     sets: tuple[tuple[Expression, ...], ...]
@@ -67,7 +67,7 @@ def grouped(relation: Relation, groups: GroupingSets, nodes: Sequence[exp.Expr],
     keys = group_keys(relation, groups, inputs, context)
     aggregates, known = _aggregates(relation.scope, nodes, inputs)
     source = narrowed(relation.node, inputs)
-    _check_several(aggregates, groups, nodes)
+    _check_rows_per_group(aggregates, groups, nodes)
     if groups.plain:
         plan = _group(source, keys, keys.sets[0], aggregates, context)
         plan, known = _unnested(plan, aggregates, known)
@@ -85,7 +85,7 @@ def grouped(relation: Relation, groups: GroupingSets, nodes: Sequence[exp.Expr],
     return Relation(plan, group_scope(relation.scope, plan, keys, known, context), ())
 
 
-def _check_several(aggregates: tuple[Aggregate, ...], groups: GroupingSets, nodes: Sequence[exp.Expr]) -> None:
+def _check_rows_per_group(aggregates: tuple[Aggregate, ...], groups: GroupingSets, nodes: Sequence[exp.Expr]) -> None:
     several = [aggregate for aggregate in aggregates if aggregate.definition and aggregate.definition.returns_many]
     if len(several) > 1 or (several and not groups.plain):
         name = several[0].definition.name if several[0].definition else ""
@@ -97,7 +97,7 @@ def _check_several(aggregates: tuple[Aggregate, ...], groups: GroupingSets, node
 def _unnested(
     plan: logical.Node, aggregates: tuple[Aggregate, ...], known: dict[int, Expression]
 ) -> tuple[logical.Node, dict[int, Expression]]:
-    """The groups; if an aggregate may return several rows, a group is repeated for each of these."""
+    """The groups. If an aggregate may return several rows for a group, the group is repeated for each of them."""
     for aggregate in aggregates:
         if aggregate.definition is not None and aggregate.definition.returns_many:
             row = Column(f"{aggregate.name}_row", aggregate.definition.result, True)
@@ -109,12 +109,13 @@ def _unnested(
     return plan, known
 
 
-def group_keys(relation: Relation, groups: GroupingSets, inputs: InputColumns, context: Context) -> Keys:
+def group_keys(relation: Relation, groups: GroupingSets, inputs: InputColumns, context: Context) -> GroupKeys:
+    """The keys of the groups; their columns are added to `inputs`."""
     fields = schema(relation.node)
     outer = tuple(inputs.column(column(fields.field(name)), "__d") for name in context.outer_columns)
     sets = tuple(tuple(bind_expression(key, relation.scope) for key in key_set) for key_set in groups.sets)
     every = dict.fromkeys(key for key_set in sets for key in key_set if not _is_outer(key, context))
-    return Keys(outer, sets, {key: inputs.column(key, "__g") for key in every})
+    return GroupKeys(outer, sets, {key: inputs.column(key, "__g") for key in every})
 
 
 def _aggregates(
@@ -125,19 +126,21 @@ def _aggregates(
     known: dict[int, Expression] = {}
     for node in nodes:
         if (aggregate := aggregate_call(node)) is not None:
-            bound = _bound(node, aggregate, scope, inputs)
+            bound = _bound_aggregate(node, aggregate, scope, inputs)
             named = aggregates.setdefault(bound, replace(bound, name=f"__v{len(aggregates)}"))
             known[id(node)] = Column(named.name, named.type, named.nullable)
     return tuple(aggregates.values()), known
 
 
-def group_scope(inner: Scope, plan: logical.Node, keys: Keys, known: dict[int, Expression], context: Context) -> Scope:
-    """The scope of the groups: the key columns under their names, and the values in `known`."""
+def group_scope(
+    inner: Scope, plan: logical.Node, keys: GroupKeys, known: dict[int, Expression], context: Context
+) -> Scope:
+    """The scope of the groups: the key columns under their names, and the computed values in `known`."""
     fields = schema(plan)
     above: dict[Expression, Column] = {column: column for column in _outer_columns(context)}
     above |= {key: column(fields.field(key_column.name)) for key, key_column in keys.columns.items()}
     entries = tuple(replace(entry, column=above[entry.column]) for entry in inner.entries if entry.column in above)
-    return replace(Scope.of(entries, inner.outer), known=known, rewrite=_rewrite(inner, above))
+    return replace(Scope.of(entries, inner.outer), computed=known, rewrite=_rewrite(inner, above))
 
 
 def _is_outer(value: Expression, context: Context) -> bool:
@@ -145,69 +148,70 @@ def _is_outer(value: Expression, context: Context) -> bool:
 
 
 def _outer_columns(context: Context) -> tuple[Column, ...]:
-    return () if context.base is None or context.outer is None else context.outer.columns
+    return () if context.domain is None or context.outer is None else context.outer.columns
 
 
 def narrowed(node: logical.Node, inputs: InputColumns) -> logical.Node:
+    """The plan with only the columns in `inputs`."""
     outputs = tuple((name, value) for value, name in inputs.outputs.items())
     return node if not outputs or outputs == own_columns(node) else logical.Project(node, outputs)
 
 
-def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, inputs: InputColumns) -> Aggregate:
+def _bound_aggregate(node: exp.Expr, parsed: AggregateCall, scope: Scope, inputs: InputColumns) -> Aggregate:
     """The aggregate without its name."""
-    if written.known is not None:
-        return _defined(node, written, scope, inputs)
-    function = written.function
-    if written.distinct and not function.distinct:
+    if parsed.lookup is not None:
+        return _user_defined(node, parsed, scope, inputs)
+    function = parsed.function
+    if parsed.distinct and not function.distinct:
         raise error_at(node, f'"{function.name}" does not take DISTINCT')
-    arguments = tuple(inputs.column(bind_expression(argument, scope), "__a") for argument in written.arguments)
-    constants = tuple(constant(node, scope, f'the constant of "{function.name}"') for node in written.constants)
+    arguments = tuple(inputs.column(bind_expression(argument, scope), "__a") for argument in parsed.arguments)
+    constants = tuple(constant(node, scope, f'the constant of "{function.name}"') for node in parsed.constants)
     order = tuple(
-        sort_key(item, inputs.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+        sort_key(item, inputs.column(bind_expression(value_of(item), scope), "__a").name) for item in parsed.order
     )
     condition = (
-        None if written.condition is None else inputs.column(predicate(written.condition, scope, "FILTER"), "__a").name
+        None if parsed.condition is None else inputs.column(predicate(parsed.condition, scope, "FILTER"), "__a").name
     )
     try:
         type_ = function.result(tuple(column.type for column in arguments), constants)
     except UserError as error:
         raise error_at(node, error.message, hint=error.hint) from error
     names = tuple(column.name for column in arguments)
-    return Aggregate("", function.name, names, type_, function.nullable, written.distinct, condition, order, constants)
+    return Aggregate("", function.name, names, type_, function.nullable, parsed.distinct, condition, order, constants)
 
 
-def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, inputs: InputColumns) -> Aggregate:
+def _user_defined(node: exp.Expr, parsed: AggregateCall, scope: Scope, inputs: InputColumns) -> Aggregate:
     """A user-defined aggregate, without its name."""
-    definition, values = defined_call(node, written, scope)
+    definition, values = defined_call(node, parsed, scope)
     if definition is None:
         raise error_at(
             node,
-            f'aggregate "{written.function.name}" has only a WINDOW definition',
-            hint=f"define it for GROUP BY with CREATE AGGREGATE {written.function.name}, or use OVER (… PRECEDING)",
+            f'aggregate "{parsed.function.name}" has only a WINDOW definition',
+            hint=f"define it for GROUP BY with CREATE AGGREGATE {parsed.function.name}, or use OVER (… PRECEDING)",
         )
     arguments = tuple(inputs.column(value, "__a").name for value in values)
     order = tuple(
-        sort_key(item, inputs.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+        sort_key(item, inputs.column(bind_expression(value_of(item), scope), "__a").name) for item in parsed.order
     )
     condition = (
-        None if written.condition is None else inputs.column(predicate(written.condition, scope, "FILTER"), "__a").name
+        None if parsed.condition is None else inputs.column(predicate(parsed.condition, scope, "FILTER"), "__a").name
     )
     function = f"{definition.name}@{fingerprint(definition)[:8]}"
     type_ = result_type(definition)
-    return Aggregate("", function, arguments, type_, True, written.distinct, condition, order, definition=definition)
+    return Aggregate("", function, arguments, type_, True, parsed.distinct, condition, order, definition=definition)
 
 
 def defined_call(
-    node: exp.Expr, written: AggregateCall, scope: Scope, *, window: bool = False
+    node: exp.Expr, parsed: AggregateCall, scope: Scope, *, window: bool = False
 ) -> tuple[Definition | None, tuple[Expression, ...]]:
     """The base or window definition of a call (None if it has no such definition), and the arguments, cast to the types
     of its parameters."""
-    assert written.known is not None
-    values = [bind_expression(argument, scope) for argument in written.arguments]
+    assert parsed.lookup is not None
+    values = [bind_expression(argument, scope) for argument in parsed.arguments]
     types = tuple(value.type for value in values)
     try:
-        find = written.known.window if window else written.known.base
-        definition = find(written.function.name, types)
+        find = parsed.lookup.window if window else parsed.lookup.base
+        definition = find(parsed.function.name, types)
         if definition is None:
             return None, ()
         return definition, tuple(cast(v, type_) for v, (_, type_) in zip(values, definition.parameters, strict=True))
@@ -219,7 +223,7 @@ def defined_call(
 
 def _group(
     source: logical.Node,
-    keys: Keys,
+    keys: GroupKeys,
     key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     context: Context,
@@ -229,26 +233,26 @@ def _group(
     names = keys.names(key_set)
     groups = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
     node = expanded(in_order_of_arrival(groups))
-    if names or context.base is None or context.caller_fills_empty:
+    if names or context.domain is None or context.caller_fills_empty:
         return node
-    hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.outer}
+    hidden = {key.name: unique_name(f"{key.name}'", schema(node).names) for key in keys.outer}
     inner = logical.Project(node, tuple((hidden.get(name, name), value) for name, value in own_columns(node)))
     null_safe = [(key, replace(key, name=hidden[key.name])) for key in keys.outer]
-    whole = join(context.base, inner, [], "left", null_safe)
+    with_empty_groups = join(context.domain, inner, [], "left", null_safe)
     values: list[Output] = [(column.name, column) for column in _outer_columns(context)]
     values += [(aggregate.name, _or_zero(aggregate)) for aggregate in aggregates]
-    return logical.Project(whole, tuple(values))
+    return logical.Project(with_empty_groups, tuple(values))
 
 
 def _or_zero(aggregate: Aggregate) -> Expression:
-    """The value of an aggregate, also if it is over no rows: then 0 for counts, else NULL."""
+    """The value of an aggregate; over no rows it is 0 for a count, NULL for other aggregates."""
     column = Column(aggregate.name, aggregate.type, True)
     return column if aggregate.nullable else call("coalesce", column, Literal(0, aggregate.type))
 
 
 def _padded(
     node: logical.Node,
-    keys: Keys,
+    keys: GroupKeys,
     key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     bits: Sequence[int],
@@ -273,7 +277,8 @@ def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope
 
 
 def _rewrite(inner: Scope, above: dict[Expression, Column]) -> Rewrite:
-    """Replaces grouped expressions by their columns. Raises SqlError for columns that are not grouped."""
+    """Replaces key expressions by their columns in the groups (`above`). Raises SqlError for a column that is not a
+    key."""
 
     def rewrite(node: exp.Expr) -> Expression | None:
         if isinstance(node, exp.Query | exp.Literal | exp.Null | exp.Boolean):

@@ -44,7 +44,7 @@ def grouping_sets_of(query: exp.Select, scope: Scope, has_aggregate: bool) -> Gr
     count = prod(_count(item) for item in group.expressions)
     if count > _MOST_SETS:
         raise error_at(group.expressions[0], f"GROUP BY has {count} grouping sets; at most {_MOST_SETS} are supported")
-    elements = [_element(item) for item in group.expressions]
+    elements = [_sets_of(item) for item in group.expressions]
     sets = tuple(
         tuple(_resolved(expression, query, scope) for part in choice for expression in part)
         for choice in product(*elements)
@@ -63,10 +63,10 @@ def _count(node: exp.Expr) -> int:
     return int(2 ** len(node.expressions)) if isinstance(node, exp.Cube) else 1
 
 
-def _element(node: exp.Expr) -> list[KeySet]:
+def _sets_of(node: exp.Expr) -> list[KeySet]:
     """The grouping sets to which an item of GROUP BY expands."""
     if isinstance(node, exp.GroupingSets):
-        return [keys for part in node.expressions for keys in _element(part)]
+        return [keys for part in node.expressions for keys in _sets_of(part)]
     if isinstance(node, exp.Rollup):
         parts = [_plain(item) for item in node.expressions]
         return [tuple(key for part in parts[:length] for key in part) for length in range(len(parts), -1, -1)]

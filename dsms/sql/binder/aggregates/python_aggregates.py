@@ -22,15 +22,15 @@ METHODS: Final = ("initialise", "iterate", "terminate", "expire", "iterate_array
 _HINT: Final = "the class needs the method iterate(self, …); initialise, terminate and expire are optional"
 
 
-def bind_python_aggregate(written: CreatePythonAggregate, arguments: Sequence[pa.DataType] | None) -> Definition:
+def bind_python_aggregate(declaration: CreatePythonAggregate, arguments: Sequence[pa.DataType] | None) -> Definition:
     """The definition for arguments of these types; None means the declared types. Raises SqlError or UserError."""
-    parameters = parameter_types(written, arguments)
-    package = package_from(written.code, written.name)
-    methods = _checked(methods_of(package, written.code.handler, written.name), written.name)
+    parameters = parameter_types(declaration, arguments)
+    package = package_from(declaration.code, declaration.name)
+    methods = _checked(methods_of(package, declaration.code.handler, declaration.name), declaration.name)
+    code, result = declaration.code, result_type(declaration, parameters)
     made = PythonClass(
-        written.name.text.lower(), parameters, result_type(written, parameters), written.code.handler, package,
-        methods, limits_of(written.code),
-    )  # fmt: skip
+        declaration.name.text.lower(), parameters, result, code.handler, package, methods, limits_of(code)
+    )
     return python_definition(made)
 
 

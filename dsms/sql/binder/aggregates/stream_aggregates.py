@@ -23,27 +23,27 @@ from operators.user_aggregates.stream_fold import StreamFold
 
 
 def stream_groups(
-    relation: Relation, groups: GroupingSets, calls_of: Sequence[exp.Expr], query: exp.Expr, context: Context
+    relation: Relation, groups: GroupingSets, call_nodes: Sequence[exp.Expr], query: exp.Expr, context: Context
 ) -> Relation | None:
     """The results of user-defined aggregates over a stream; None if the query calls none of these, or reads a relation.
     Raises SqlError for a blocking aggregate, which returns only at the end of its input: a stream has no end."""
-    written = [(node, call) for node in calls_of if (call := aggregate_call(node)) is not None]
-    if not any(call.known for _, call in written) or not is_bare_stream(relation, query, context):
+    parsed = [(node, call) for node in call_nodes if (call := aggregate_call(node)) is not None]
+    if not any(call.lookup for _, call in parsed) or not is_bare_stream(relation, query, context):
         return None
     inputs = InputColumns(list(schema(relation.node).names))
     keys = group_keys(relation, groups, inputs, context)
     calls: list[FoldCall] = []
     known: dict[int, Expression] = {}
     # user-defined aggregates come first, so that their errors are raised first
-    for node, call in sorted(written, key=lambda pair: pair[1].known is None):
-        if call.known is None or call.distinct or call.order or call.condition is not None:
+    for node, call in sorted(parsed, key=lambda pair: pair[1].lookup is None):
+        if call.lookup is None or call.distinct or call.order or call.condition is not None:
             name = call.function.name
             raise error_at(
                 node,
                 f'"{name}" cannot be combined with aggregates that return a result for each row of a stream'
-                if call.known is None
+                if call.lookup is None
                 else f'"{name}" does not take DISTINCT, ORDER BY or FILTER over a stream',
-                hint="use a separate SELECT for it" if call.known is None else "use WHERE",
+                hint="use a separate SELECT for it" if call.lookup is None else "use WHERE",
             )
         definition, values = defined_call(node, call, relation.scope)
         if definition is None:
@@ -56,7 +56,7 @@ def stream_groups(
         known[id(node)] = Column(fold.name, fold.type, True)
         calls.append(fold)
     if not groups.plain:
-        raise error_at(calls_of[0], "grouping sets are not supported over a stream")
+        raise error_at(call_nodes[0], "grouping sets are not supported over a stream")
     source = narrowed(relation.node, inputs)
     names = (*(column.name for column in keys.outer), *keys.names(keys.sets[0]))
     plan = logical.Apply(source, StreamFold(names, tuple(calls), None, schema(source)))

@@ -11,7 +11,7 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.from_clause.joins import Pair, equality, numbered
-from dsms.sql.binder.scalars.conditions import conjuncts, extended, keeping, names_of, within
+from dsms.sql.binder.scalars.conditions import conjuncts, extended, names_of, select_columns, within
 from operators.core.errors import SqlError
 from operators.expressions import MIRRORED_ORDERS, Call, Expression, call, columns, type_name
 from operators.kernels.points import has_points
@@ -36,7 +36,7 @@ def asof_join(
         (left_key.name, right_key.name) for left_key, right_key in zip(left_keys, right_keys, strict=True)
     )
     node = logical.AsofJoin(left, right, tuple(on), left_at.name, right_at.name, comparison, outer)
-    return keeping(node, names)
+    return select_columns(node, names)
 
 
 def by_using(conditions: Sequence[Expression]) -> list[Expression]:
@@ -59,13 +59,13 @@ def _split(
         elif (time := _comparison(predicate, *sides)) is not None:
             times.append(time)
         else:
-            raise _refused(table, "every condition of ASOF JOIN must compare its two sides")
+            raise _condition_error(table, "every condition of ASOF JOIN must compare its two sides")
     if len(times) != 1:
-        raise _refused(table, f"ASOF JOIN needs exactly one comparison by >=, >, <= or <, not {len(times)}")
+        raise _condition_error(table, f"ASOF JOIN needs exactly one comparison by >=, >, <= or <, not {len(times)}")
     return equal, times[0]
 
 
-def _refused(table: exp.Expr, message: str) -> SqlError:
+def _condition_error(table: exp.Expr, message: str) -> SqlError:
     return error_at(table, message, hint=_HINT)
 
 

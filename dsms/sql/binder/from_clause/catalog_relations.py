@@ -27,7 +27,7 @@ from dsms.model.objects import (
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.sql.binder.adjustable import adjustable_plan
@@ -50,7 +50,7 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
 @memoized_by_identity(512)
 def plan_given(target: Object | Former, *read: Object) -> logical.Node:
     """The plan of an object, given all objects that it reads."""
-    catalog = Catalog(objects={item.name.lower(): item for item in _as_seen(target, read)})
+    catalog = Catalog(objects={item.name.lower(): item for item in _visible_versions(target, read)})
     if isinstance(target, Stream):
         source = catalog.find(target.source)
         assert isinstance(source, Source)
@@ -70,7 +70,7 @@ def plan_given(target: Object | Former, *read: Object) -> logical.Node:
     return adjustable_plan(reading_from(node, target.first_offsets), target)
 
 
-def _as_seen(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Object]:
+def _visible_versions(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Object]:
     """The objects as the target sees them: aggregates and functions have only the definitions older than the target."""
     number = number_of(target.id)
     for item in read:
@@ -113,7 +113,7 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
     """The relation of the stream or view that a table reference names, with TS if the query uses it. Raises
     SqlError."""
     name, at = name_and_place(table)
-    place = Place(*position_of(at))
+    place = TextLocation(*position_of(at))
     context.on_name(name)
     named = context.catalog.find(name, place)
     if isinstance(named, Query) and named.kind == "query":
@@ -130,8 +130,8 @@ def _relation(plan: logical.Node, alias: str, context: Context, hidden: str = ""
     """The relation of a plan; `*` does not include its column `hidden`."""
     shown = visible(plan)
     node = _with_ts(plan, alias, context)
-    unnamed = {hidden} if TS in shown.names else {hidden, TS}
-    entries = tuple(Entry(alias, field.name, column(field), pseudo=field.name in unnamed) for field in schema(node))
+    pseudo = {hidden} if TS in shown.names else {hidden, TS}
+    entries = tuple(Entry(alias, field.name, column(field), pseudo=field.name in pseudo) for field in schema(node))
     scope = replace(Scope.of(entries), fields=schema(node), alias=alias)
     return Relation(node, scope, tuple(entry for entry in entries if not entry.pseudo))
 
@@ -146,11 +146,11 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
         return node
     if keys(node) or append_only(node):
         return logical.Restamp(node, alias)
-    sure = [column for column in mentions if column.text("table") or _is_only_here(column, context.query)]
-    if not sure:
+    certain = [column for column in mentions if column.text("table") or _is_only_here(column, context.query)]
+    if not certain:
         return node
     message = f'TS of "{alias}" is ambiguous: its rows can be deleted, and it has no key'
-    raise error_at(sure[0], message, hint="select the key columns in the view")
+    raise error_at(certain[0], message, hint="select the key columns in the view")
 
 
 def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Expr]:

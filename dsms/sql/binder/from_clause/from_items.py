@@ -16,7 +16,7 @@ from dsms.sql.binder.from_clause.catalog_relations import bind_name
 from dsms.sql.binder.from_clause.recursive_tables import recursion
 from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, bind_relation, relation_of
 from dsms.sql.binder.scope import Scope
-from dsms.sql.binder.windows.stream_windows import WINDOWED
+from dsms.sql.binder.windows.stream_windows import FROM_ITEM_BINDERS
 from dsms.sql.parser import nodes
 
 __all__ = ["bind_relation", "checked_alias", "one_row"]
@@ -24,7 +24,7 @@ __all__ = ["bind_relation", "checked_alias", "one_row"]
 _TABLE_PARTS = {"db": "a qualified name", "pivots": "PIVOT", "joins": "JOIN"}
 _INSTEAD = {"pivots": "SUM(v) FILTER (WHERE k = 1) AS one, …", "only": "leave the word out"}
 
-for kind, bind in WINDOWED.items():
+for kind, bind in FROM_ITEM_BINDERS.items():
     bind_relation.register(kind, bind)
 
 
@@ -47,7 +47,7 @@ def _(table: exp.Table, context: Context) -> Relation:
     if not named:
         relation = bind_name(table, context)
         return checked_alias(relation, table) if table.alias_column_names else relation
-    relation = named.relation or _common(named)
+    relation = named.relation or _common_relation(named)
     return checked_alias(checked_alias(relation, named.cte), table, table.name)
 
 
@@ -62,9 +62,9 @@ def _sampled(table: exp.Table, sample: exp.TableSample) -> exp.Expr:
 
 
 @memoized_by_identity(64)
-def _common(table: CommonTable) -> Relation:
+def _common_relation(table: CommonTable) -> Relation:
     """The relation of a common table, which is the same wherever it is read."""
-    inside = replace(table.context, query=None, outer=None, base=None, shown_to_users=False)
+    inside = replace(table.context, query=None, outer=None, domain=None, shown_to_users=False)
     if not table.group:
         return bind_query(table.cte.this, inside)
     node = recursion(table.group, inside, table.cte.alias)

@@ -19,13 +19,19 @@ from dsms.sql.binder.from_clause.join_clause import (
     qualified_only,
     using_names,
 )
-from dsms.sql.binder.from_clause.join_order import Part, joined
+from dsms.sql.binder.from_clause.join_order import JoinItem, joined
 from dsms.sql.binder.from_clause.joins import join
 from dsms.sql.binder.from_clause.unnest import Exploding, exploded, exploding
 from dsms.sql.binder.nested.correlation import Inner, bind_inside, with_free_names
 from dsms.sql.binder.relation import Context, Relation, bind_relation
-from dsms.sql.binder.scalars.predicates import has_subquery, is_now, own_columns, predicate, split
-from dsms.sql.binder.scope import Entry, NotFound, Scope
+from dsms.sql.binder.scalars.predicates import (
+    columns_outside_subqueries,
+    has_subquery,
+    is_now,
+    parsed_conjuncts,
+    predicate,
+)
+from dsms.sql.binder.scope import ColumnNotFound, Entry, Scope
 from dsms.sql.parser.nodes import FromWrapper
 from operators.core.errors import SqlError
 from operators.expressions import Expression
@@ -35,12 +41,12 @@ from operators.expressions import Expression
 class FromList:
     """The bound items of FROM, not all joined yet; their column names are disjoint.
 
-    `waiting` are parsed predicates of WHERE and of inner joins, which are bound when all names are known. The
-    predicates in `applied` are already applied, below a lateral or as-of item.
+    `waiting` are parsed predicates of WHERE and of inner joins, which are bound when all names are known. `applied` are
+    those that were already applied to the items before a lateral or as-of item.
     """
 
     context: Context
-    parts: tuple[Part, ...] = ()
+    parts: tuple[JoinItem, ...] = ()
     entries: tuple[Entry, ...] = ()
     visible: tuple[Entry, ...] = ()
     waiting: tuple[exp.Expr, ...] = ()
@@ -67,8 +73,8 @@ class FromList:
         return items
 
     def _with_clause(self, join_clause: JoinClause) -> FromList:
-        if (several := exploding(join_clause.table)) is not None:
-            return self._with_exploded(several, join_clause)
+        if (item := exploding(join_clause.table)) is not None:
+            return self._with_exploded(item, join_clause)
         if (nested := parenthesised(join_clause.table)) is not None:
             relation = joined_chain(nested, self.context)
             aliased = (
@@ -93,12 +99,12 @@ class FromList:
             return self
         ready = [condition for condition in self.waiting if self._is_ready(condition)]
         bound = [predicate(condition, self.scope) for condition in ready]
-        node = joined(self.parts, bound, self.context.base)
+        node = joined(self.parts, bound, self.context.domain)
         waiting = tuple(condition for condition in self.waiting if condition not in ready)
-        return replace(self, parts=(Part(node),), waiting=waiting, applied=(*self.applied, *ready))
+        return replace(self, parts=(JoinItem(node),), waiting=waiting, applied=(*self.applied, *ready))
 
     def _is_ready(self, node: exp.Expr) -> bool:
-        known = all(self.scope.has(column.name, column.table or None) for column in own_columns(node))
+        known = all(self.scope.has(column.name, column.table or None) for column in columns_outside_subqueries(node))
         return known and not has_subquery(node)
 
     def _with_inner(self, inner: Inner, join_clause: JoinClause) -> FromList:
@@ -108,7 +114,7 @@ class FromList:
         if inner.null_safe and join_clause.asof:
             raise not_supported(join_clause.table, "ASOF JOIN of a lateral item", "put the ASOF JOIN before it")
         whole = self.collapsed() if inner.null_safe or join_clause.asof else self
-        inner = with_free_names(inner, whole.taken, without=self._unread(inner.relation))
+        inner = with_free_names(inner, whole.taken, without=self._unused_ts(inner.relation))
         right = inner.relation
         names = using_names(join_clause, whole.visible, right.visible)
         merged = merged_columns(
@@ -124,23 +130,23 @@ class FromList:
         folded = {name.casefold() for name in names}
         visible = (*merged.names, *(entry for entry in sides if entry.name.casefold() not in folded))
         after = replace(whole, entries=entries, visible=visible)
-        conditions, late = after._conditions(join_clause)
+        conditions, moved = after._conditions(join_clause)
         equal = by_using(merged.conditions) if join_clause.asof and merged.conditions else merged.conditions
-        part = Part(right.node, join_clause.outer, (*equal, *conditions), merged.computed)
+        part = JoinItem(right.node, join_clause.outer, (*equal, *conditions), merged.computed)
         if join_clause.asof:
-            return replace(after, parts=whole._asof_part(part, join_clause.table), waiting=(*after.waiting, *late))
+            return replace(after, parts=whole._asof_part(part, join_clause.table), waiting=(*after.waiting, *moved))
         parts = whole._lateral_part(part, inner) if inner.null_safe else (*whole.parts, part)
-        return replace(after, parts=parts, waiting=(*after.waiting, *late))
+        return replace(after, parts=parts, waiting=(*after.waiting, *moved))
 
-    def _lateral_part(self, part: Part, inner: Inner) -> tuple[Part, ...]:
+    def _lateral_part(self, part: JoinItem, inner: Inner) -> tuple[JoinItem, ...]:
         node = join(self.parts[0].node, part.node, part.conditions, part.outer, inner.null_safe)
         return (part.after(node),)
 
-    def _asof_part(self, part: Part, table: exp.Expr) -> tuple[Part, ...]:
+    def _asof_part(self, part: JoinItem, table: exp.Expr) -> tuple[JoinItem, ...]:
         left, outer = self.parts[0].node, part.outer == "left"
         return (part.after(asof_join(left, part.node, part.conditions, outer=outer, table=table)),)
 
-    def _unread(self, relation: Relation) -> frozenset[str]:
+    def _unused_ts(self, relation: Relation) -> frozenset[str]:
         """The TS columns that the query does not use."""
         return frozenset(
             entry.column.name
@@ -151,26 +157,26 @@ class FromList:
     def _conditions(self, join_clause: JoinClause) -> tuple[list[Expression], list[exp.Expr]]:
         """The bound parts of ON, and the parts with a subquery or Now, which move to WHERE. Raises SqlError if they
         cannot move: those of outer and as-of joins."""
-        parts = split(join_clause.on)
-        late = [part for part in parts if has_subquery(part) or self._is_timed(part)]
-        if late and (join_clause.outer != "none" or join_clause.asof):
-            what = "a subquery" if has_subquery(late[0]) else "Now"
+        parts = parsed_conjuncts(join_clause.on)
+        moved = [part for part in parts if has_subquery(part) or self._has_now(part)]
+        if moved and (join_clause.outer != "none" or join_clause.asof):
+            what = "a subquery" if has_subquery(moved[0]) else "Now"
             kind, instead = (
                 ("as-of" if join_clause.asof else "outer"),
                 "add it as an item of FROM first, and join with that",
             )
-            raise not_supported(late[0], f"{what} in ON of an {kind} join", instead)
-        return [predicate(part, self.scope, "ON") for part in parts if part not in late], late
+            raise not_supported(moved[0], f"{what} in ON of an {kind} join", instead)
+        return [predicate(part, self.scope, "ON") for part in parts if part not in moved], moved
 
-    def _is_timed(self, node: exp.Expr) -> bool:
-        return any(is_now(column, self.scope) for column in own_columns(node))
+    def _has_now(self, node: exp.Expr) -> bool:
+        return any(is_now(column, self.scope) for column in columns_outside_subqueries(node))
 
-    def _with_exploded(self, several: Exploding, join_clause: JoinClause) -> FromList:
+    def _with_exploded(self, item: Exploding, join_clause: JoinClause) -> FromList:
         """The list with an item that has the elements of an array or a range, for each row of the items before it."""
         whole = self.collapsed()
-        node, entry = exploded(several, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
+        node, entry = exploded(item, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
         entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
-        return replace(entries, parts=(Part(node),), waiting=(*whole.waiting, *split(join_clause.on)))
+        return replace(entries, parts=(JoinItem(node),), waiting=(*whole.waiting, *parsed_conjuncts(join_clause.on)))
 
 
 def parenthesised(table: exp.Expr) -> list[JoinClause] | None:
@@ -195,7 +201,7 @@ def parenthesised(table: exp.Expr) -> list[JoinClause] | None:
 
 def joined_chain(chain: list[JoinClause], context: Context) -> Relation:
     """The relation of items that are joined on their own before they are joined with the other items of FROM."""
-    items = FromList(replace(context, base=None, outer=None, shown_to_users=False))
+    items = FromList(replace(context, domain=None, outer=None, shown_to_users=False))
     for join_clause in chain:
         try:
             items = items._with_clause(join_clause)
@@ -208,29 +214,33 @@ def joined_chain(chain: list[JoinClause], context: Context) -> Relation:
 
 
 def _correlated(error: SqlError, chain: list[JoinClause], at: JoinClause, context: Context) -> SqlError | None:
-    """A clearer error if an enclosing query has the unknown column: a unit cannot use such a column. Else None."""
-    if context.outer is None or not isinstance(error.__cause__, NotFound):
+    """A clearer error if an enclosing query has the unknown column, which items that are joined first cannot use; else
+    None."""
+    if context.outer is None or not isinstance(error.__cause__, ColumnNotFound):
         return None
     named = [column for node in (at.table, at.on) if node is not None for column in node.find_all(exp.Column)]
     for column in named:
-        if position_of(column) == (error.line, error.column) and _knows(context.outer.scope, column):
-            kind, instead = _UNITS[next((part.outer for part in chain if part.outer in ("right", "full")), "none")]
+        if position_of(column) == (error.line, error.column) and _has_column(context.outer.scope, column):
+            kind, instead = _JOINED_FIRST[
+                next((part.outer for part in chain if part.outer in ("right", "full")), "none")
+            ]
             return not_supported(column, f'column "{column.sql()}" of the enclosing query in {kind}', instead)
     return None
 
 
-#: The kinds of units, and what to write instead if one needs a column of an enclosing query.
-_UNITS = {
+#: The joins whose items are joined on their own first, and what to write instead if one of the items needs a column of
+#: an enclosing query.
+_JOINED_FIRST = {
     "right": ("a RIGHT JOIN", "write b LEFT JOIN a for a RIGHT JOIN b"),
     "full": ("a FULL JOIN", "join in a view or in WITH, and compare in WHERE"),
     "none": ("joins in parentheses", "leave out the parentheses, or compare in WHERE"),
 }
 
 
-def _knows(scope: Scope, column: exp.Column) -> bool:
+def _has_column(scope: Scope, column: exp.Column) -> bool:
     if scope.has(column.name, column.table or None):
         return True
-    return scope.outer is not None and _knows(scope.outer.scope, column)
+    return scope.outer is not None and _has_column(scope.outer.scope, column)
 
 
 def chains(query: exp.Expr) -> list[list[JoinClause]]:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.from_clause.joins import Outer
-from dsms.sql.binder.scalars.conditions import Output, fresh
+from dsms.sql.binder.scalars.conditions import Output, unique_name
 from dsms.sql.binder.scope import Entry, Scope
 from operators.core.errors import UserError
 from operators.expressions import Column, Expression, call
@@ -88,7 +88,7 @@ def merged_columns(join: JoinClause, names: list[str], left: Scope, right: Scope
             value = _value(join.outer, left_column, right_column)
         except UserError as error:
             raise error_at(join.using[0] if join.using else join.table, error.message, hint=error.hint) from error
-        column_name = fresh("__u", taken)
+        column_name = unique_name("__u", taken)
         computed = () if isinstance(value, Column) else ((column_name, value),)
         column = value if isinstance(value, Column) else Column(column_name, value.type, value.nullable)
         entry = Entry(None, name, column)
@@ -98,7 +98,8 @@ def merged_columns(join: JoinClause, names: list[str], left: Scope, right: Scope
 
 
 def _value(outer: Outer, left: Column, right: Column) -> Expression:
-    """The value of a merged column: that of the side whose rows are all kept; for FULL, that of the side with a row."""
+    """The value of a merged column. It comes from the side whose rows are all kept; with FULL, from a side with a
+    row."""
     if left.type == right.type and outer != "full":
         return right if outer == "right" else left
     first, second = (right, left) if outer == "right" else (left, right)

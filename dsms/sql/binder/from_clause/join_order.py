@@ -1,5 +1,5 @@
-"""Joins items in the order in which they are written, except that items with an equality to those joined so far come
-first."""
+"""Joins the items of FROM in the order in which they are written, except that an item with an equality to the items
+joined so far comes before items without one, to avoid cross products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.expressions import Expression
 
 
 @dataclass(frozen=True)
-class Part:
+class JoinItem:
     """An item and how it is joined to the ones before it. `merged` are columns that USING computes after the join."""
 
     node: logical.Node
@@ -23,9 +23,9 @@ class Part:
     conditions: tuple[Expression, ...] = ()
     merged: tuple[Output, ...] = ()
 
-    def after(self, node: logical.Node) -> Part:
+    def after(self, node: logical.Node) -> JoinItem:
         """The part that replaces this one and the parts before it, given the plan of their join."""
-        return Part(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
+        return JoinItem(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,19 @@ class _Joined:
 
     node: logical.Node
     waiting: tuple[Expression, ...]
-    base: logical.Node | None
+    domain: logical.Node | None
 
     def filtered(self) -> _Joined:
         """The join filtered by the predicates that need no further columns."""
         names = names_of(self.node)
         ready = [predicate for predicate in self.waiting if within(predicate, names)]
         waiting = tuple(predicate for predicate in self.waiting if not within(predicate, names))
-        return _Joined(filtered_by_rank(self.node, ready), waiting, self.base)
+        return _Joined(filtered_by_rank(self.node, ready), waiting, self.domain)
 
 
-def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logical.Node | None = None) -> logical.Node:
+def joined(
+    parts: Sequence[JoinItem], predicates: Sequence[Expression], domain: logical.Node | None = None
+) -> logical.Node:
     """The join of all parts, filtered by the predicates. Each predicate is applied as early as possible, but not before
     a join that pads rows of earlier items."""
     for at in range(len(parts) - 1, 0, -1):
@@ -53,8 +55,8 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logica
             return joined([part.after(node), *parts[at + 1 :]], predicates)
     inner = [condition for part in parts if part.outer == "none" for condition in part.conditions]
     waiting = tuple(part for condition in [*inner, *predicates] for part in conjuncts(condition))
-    state = _Joined(parts[0].node, waiting, base)
-    state = state if parts[0].node is base else state.filtered()
+    state = _Joined(parts[0].node, waiting, domain)
+    state = state if parts[0].node is domain else state.filtered()
     rest = list(parts[1:])
     while rest:
         part = _next(state, rest)
@@ -63,7 +65,7 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logica
     return state.filtered().node
 
 
-def _next(state: _Joined, rest: list[Part]) -> Part:
+def _next(state: _Joined, rest: list[JoinItem]) -> JoinItem:
     """The first available inner part that an equality connects to the join so far, else the first part."""
     names = names_of(state.node)
     for part in rest:
@@ -74,16 +76,16 @@ def _next(state: _Joined, rest: list[Part]) -> Part:
     return rest[0]
 
 
-def _with_part(state: _Joined, part: Part) -> _Joined:
+def _with_part(state: _Joined, part: JoinItem) -> _Joined:
     if part.outer != "none":
         node = join(state.node, part.node, part.conditions, part.outer)
-        return _Joined(part.after(node).node, state.waiting, state.base).filtered()
+        return _Joined(part.after(node).node, state.waiting, state.domain).filtered()
     item = filtered_by_rank(
         part.node, [predicate for predicate in state.waiting if within(predicate, names_of(part.node))]
     )
     waiting = tuple(predicate for predicate in state.waiting if not within(predicate, names_of(part.node)))
     both = names_of(state.node) | names_of(item)
     ready = [predicate for predicate in waiting if within(predicate, both)]
-    tie = joined_with_domain if state.node is state.base else join
-    node = part.after(tie(state.node, item, ready)).node
-    return _Joined(node, tuple(predicate for predicate in waiting if predicate not in ready), state.base).filtered()
+    join_items = joined_with_domain if state.node is state.domain else join
+    node = part.after(join_items(state.node, item, ready)).node
+    return _Joined(node, tuple(predicate for predicate in waiting if predicate not in ready), state.domain).filtered()

@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from dsms.model import logical
 from dsms.model.schema import schema
-from dsms.sql.binder.scalars.conditions import conjunction, conjuncts, extended, filtered, keeping, names_of, within
+from dsms.sql.binder.scalars.conditions import (
+    conjunction,
+    conjuncts,
+    extended,
+    filtered,
+    names_of,
+    select_columns,
+    within,
+)
 from operators.expressions import Call, Column, Expression, call, columns
 
 Outer = Literal["none", "left", "right", "full"]
@@ -25,7 +33,7 @@ _PUSHED_RIGHT = ("none", "left")
 
 
 @dataclass(frozen=True)
-class Condition:
+class JoinCondition:
     """A join condition in parts. Two rows are partners if the columns of each `null_safe` pair are equal or both NULL,
     the expressions of each `equal` pair are equal, and the other predicates are TRUE: those on the `left` row alone, on
     the `right` row alone, and the `residual` ones."""
@@ -47,9 +55,9 @@ def join(
     """The join of plans with disjoint column names. A predicate on one side filters that side before the join, unless
     the join keeps the rows of that side that have no partner."""
     names = [*schema(left).names, *schema(right).names]
-    parts = condition(conditions, left, right, null_safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
+    parts = split_condition(conditions, left, right, null_safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
     left, right, on, nulls_equal, residual = _keyed(left, right, parts)
-    return keeping(logical.Join(left, right, on, residual, outer, nulls_equal), names)
+    return select_columns(logical.Join(left, right, on, residual, outer, nulls_equal), names)
 
 
 def semi_join(
@@ -62,19 +70,19 @@ def semi_join(
 ) -> logical.Node:
     """The rows of `left` with a partner in `right` or, with `anti`, those without."""
     names = schema(left).names
-    parts = condition(conditions, left, right, null_safe, not anti, pushed_right=True)
+    parts = split_condition(conditions, left, right, null_safe, not anti, pushed_right=True)
     left, right, on, nulls_equal, residual = _keyed(left, right, parts)
-    return keeping(logical.SemiJoin(left, right, on, residual, anti, nulls_equal), names)
+    return select_columns(logical.SemiJoin(left, right, on, residual, anti, nulls_equal), names)
 
 
-def condition(
+def split_condition(
     conditions: Sequence[Expression],
     left: logical.Node,
     right: logical.Node,
     null_safe: Sequence[tuple[Column, Column]],
     pushed_left: bool,
     pushed_right: bool,
-) -> Condition:
+) -> JoinCondition:
     """Splits the conjunction of some conditions over the columns of both sides. Predicates on one side are residual
     unless they are `pushed_left` or `pushed_right`, that is, may filter this side."""
     of_left, of_right = names_of(left), names_of(right)
@@ -87,7 +95,9 @@ def condition(
         side = "left" if pushed_left and within(predicate, of_left) and columns(predicate) else "both"
         side = "right" if pushed_right and within(predicate, of_right) and columns(predicate) else side
         sides[side].append(predicate)
-    return Condition(tuple(null_safe), tuple(equal), tuple(sides["left"]), tuple(sides["right"]), tuple(sides["both"]))
+    return JoinCondition(
+        tuple(null_safe), tuple(equal), tuple(sides["left"]), tuple(sides["right"]), tuple(sides["both"])
+    )
 
 
 def equality(predicate: Expression, left: frozenset[str], right: frozenset[str]) -> Pair | None:
@@ -104,7 +114,7 @@ def equality(predicate: Expression, left: frozenset[str], right: frozenset[str])
 
 
 def _keyed(
-    left: logical.Node, right: logical.Node, parts: Condition
+    left: logical.Node, right: logical.Node, parts: JoinCondition
 ) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
     """The filtered sides with the join keys as columns, the pairs of keys, whether NULL keys are equal, and the
     residual predicate. If NULL keys are equal, they are so for all keys of the join; then the residual predicate

@@ -32,30 +32,30 @@ _CONSTRUCTS = {
     logical.SemiJoin: "NOT IN or NOT EXISTS",
 }
 #: Clauses of a UNION that a recursive query cannot have.
-_OF_UNIONS = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "by_name": "BY NAME"}
+_REFUSED_CLAUSES = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "by_name": "BY NAME"}
 #: The most recursive queries that may be nested, and the most terms to which one join may expand.
 _MOST_NESTED, _MOST_TERMS = 2, 64
-_ASK = "use it in the query after WITH, over the recursive table"
+_HINT = "use it in the query after WITH, over the recursive table"
 #: The most rounds in which types are widened, as from INTEGER to DOUBLE; then they must be stable.
-_ROUNDS = 3
+_MOST_ROUNDS = 3
 _PARTNER = "__partner{}"
 
 
-def recursion(group: Sequence[exp.CTE], around: Context, name: str) -> logical.Recursion:
+def recursion(group: Sequence[exp.CTE], context: Context, name: str) -> logical.Recursion:
     """The relation `name` of a group of common tables that are defined together. Raises SqlError.
 
     Each table is a UNION of queries. The type of each of its columns is the one to which the types of this column in
     all its queries are widened.
     """
-    if around.recursions >= _MOST_NESTED:
+    if context.recursions >= _MOST_NESTED:
         raise not_supported(group[0], f"WITH RECURSIVE nested in {_MOST_NESTED} others")
-    inside = replace(around, recursions=around.recursions + 1)
+    inside = replace(context, recursions=context.recursions + 1)
     tables = [_Table(number, cte, inside) for number, cte in enumerate(group)]
-    relations = _widest(tables, _first(tables))
+    relations = _widened_columns(tables, _initial_columns(tables))
     rules = _Rules(tuple(relations[table.name] for table in tables), inside.recursions)
     for table in tables:
-        for text in table.queries:
-            rules.add(table, text, table.bound(text, tables, relations))
+        for tree in table.queries:
+            rules.add(table, tree, table.bound(tree, tables, relations))
     output = next(table.number for table in tables if table.name == name.lower())
     return logical.Recursion(tuple(rules.inputs), rules.relations, tuple(rules.rules), output, group[0].alias)
 
@@ -66,7 +66,7 @@ class _Table:
 
     number: int
     cte: exp.CTE
-    around: Context
+    context: Context
 
     @property
     def name(self) -> str:
@@ -75,19 +75,19 @@ class _Table:
     @property
     def queries(self) -> list[exp.Expr]:
         """The queries of its UNION, in order."""
-        return list(_united(self.cte.this))
+        return list(_union_branches(self.cte.this))
 
     def bound(self, query: exp.Expr, tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Relation:
         """One of its queries, bound with the columns of those tables of the group that are known so far."""
         recurrences = {table.name: table.recurrence(known[table.name]) for table in tables if table.name in known}
-        return bind_query(query, replace(self.around, ctes={**self.around.ctes, **recurrences}))
+        return bind_query(query, replace(self.context, ctes={**self.context.ctes, **recurrences}))
 
     def recurrence(self, columns: pa.Schema) -> CommonTable:
         """The table as the queries of the group read it."""
-        return CommonTable(self.cte, self.around, relation=self._recurred(columns))
+        return CommonTable(self.cte, self.context, relation=self._recurred(columns))
 
     def _recurred(self, columns: pa.Schema) -> Relation:
-        return relation_of(logical.Recurrence(self.number, self.around.recursions, columns), columns)
+        return relation_of(logical.Recurrence(self.number, self.context.recursions, columns), columns)
 
     def columns(self, relations: Sequence[Relation]) -> pa.Schema:
         """The columns of the table, given some of its queries. All are nullable: recursion may add a NULL."""
@@ -114,29 +114,29 @@ class _Table:
             raise error_at(self.cte, message, hint="CAST one of them") from error
 
 
-def _united(query: exp.Expr) -> Iterator[exp.Expr]:
+def _union_branches(query: exp.Expr) -> Iterator[exp.Expr]:
     """The queries of a UNION. Raises SqlError for UNION ALL, which would have to count rows, and for clauses such as
     LIMIT, which would cut rows off."""
-    is_around = isinstance(query, exp.Subquery) and isinstance(query.this, exp.Union | exp.Subquery)
-    if not is_around and not isinstance(query, exp.Union):
+    is_parenthesised = isinstance(query, exp.Subquery) and isinstance(query.this, exp.Union | exp.Subquery)
+    if not is_parenthesised and not isinstance(query, exp.Union):
         yield query
         return
-    for part, construct in _OF_UNIONS.items():
+    for part, construct in _REFUSED_CLAUSES.items():
         if query.args.get(part):
             raise not_supported(query, f"{construct} in a recursive query")
     if not isinstance(query, exp.Union):
-        yield from _united(query.this)
+        yield from _union_branches(query.this)
         return
     if query.args.get("distinct") is False:
         hint = "write UNION: a recursive relation is a set, so that the recursion ends even if rows derive each other"
         raise not_supported(query.right, "UNION ALL in WITH RECURSIVE", hint)
-    yield from _united(query.left)
-    yield from _united(query.right)
+    yield from _union_branches(query.left)
+    yield from _union_branches(query.right)
 
 
-def _widest(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
-    """The columns of all tables, widened until the columns of all their queries fit, but at most `_ROUNDS` times."""
-    for _ in range(_ROUNDS):
+def _widened_columns(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
+    """The columns of all tables, widened until the columns of all their queries fit; at most `_MOST_ROUNDS` times."""
+    for _ in range(_MOST_ROUNDS):
         wider = {
             table.name: table.columns([table.bound(query, tables, known) for query in table.queries])
             for table in tables
@@ -147,7 +147,7 @@ def _widest(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping
     return known
 
 
-def _first(tables: Sequence[_Table]) -> dict[str, pa.Schema]:
+def _initial_columns(tables: Sequence[_Table]) -> dict[str, pa.Schema]:
     """The columns of all tables, by name of the table, from their queries that read no table of the group. A table
     without such a query takes its types from its first query that reads only tables whose columns are already known.
     Raises SqlError if it has no such query either."""
@@ -176,7 +176,7 @@ def _widened(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return one if one == other else call("coalesce", Column("", one), Column("", other)).type
 
 
-def _each_once(node: logical.Join | logical.SemiJoin) -> tuple[list[tuple[str, str]], list[Expression]]:
+def _distinct_keys(node: logical.Join | logical.SemiJoin) -> tuple[list[tuple[str, str]], list[Expression]]:
     """Pairs of key columns of a join in which no column occurs twice, and the other pairs as conditions."""
     keys: list[tuple[str, str]] = []
     compared: list[Expression] = []
@@ -200,7 +200,7 @@ class _Rules:
     rules: list[Rule] = field(default_factory=list)
     inputs: list[logical.Node] = field(default_factory=list)
 
-    def add(self, table: _Table, text: exp.Expr, query: Relation) -> None:
+    def add(self, table: _Table, tree: exp.Expr, query: Relation) -> None:
         """Adds the rules of a query of a table. Raises SqlError."""
         try:
             plan = optimize(logical.Project(query.node, tuple(self._outputs(table, query))))
@@ -208,7 +208,7 @@ class _Rules:
         except SqlError:
             raise
         except UserError as error:
-            raise error_at(text, error.message, hint=error.hint) from error
+            raise error_at(tree, error.message, hint=error.hint) from error
 
     def _outputs(self, table: _Table, query: Relation) -> Iterator[tuple[str, Expression]]:
         wanted = self.relations[table.number]
@@ -245,10 +245,10 @@ class _Rules:
                 kept = tuple((entry.name, column(entry)) for entry in schema(node))
                 return [Projected(pair, kept) for pair in self._partners(node)]
         construct = _CONSTRUCTS.get(type(node), type(node).__name__)
-        raise UserError(f"a recursive relation is not supported under {construct}", hint=_ASK)
+        raise UserError(f"a recursive relation is not supported under {construct}", hint=_HINT)
 
     def _pairs(self, node: logical.Join | logical.SemiJoin, right: list[Term]) -> list[Term]:
-        keys, compared = _each_once(node)
+        keys, compared = _distinct_keys(node)
         own, other = tuple(key for key, _ in keys), tuple(key for _, key in keys)
         left = self._terms(node.left)
         if len(left) * len(right) > _MOST_TERMS:

@@ -30,9 +30,12 @@ from operators.patterns.navigation import Kind, Navigation
 from operators.patterns.pattern import Pattern, parse_pattern, variable_name, variables
 from operators.patterns.search import Skip
 
-_PLACES: dict[str, Kind] = {"prev": "prev", "next": "next", "first": "first", "last": "last"}
+_NAVIGATIONS: dict[str, Kind] = {"prev": "prev", "next": "next", "first": "first", "last": "last"}
 _AGGREGATES: dict[str, Kind] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
-_KNOWN = {"match_number": Column(NUMBER, pa.int64(), False), "classifier": Column(CLASSIFIER, pa.string(), False)}
+_MATCH_COLUMNS = {
+    "match_number": Column(NUMBER, pa.int64(), False),
+    "classifier": Column(CLASSIFIER, pa.string(), False),
+}
 _MOST_OFFSET = 10_000
 
 
@@ -49,24 +52,24 @@ def _(node: exp.Expr, context: Context) -> Relation:
     plan, ordered = extended(
         arrived.node, [("__order", bind_expression(value_of(key), relation.scope)) for key in keys]
     )
-    reader = _Reader(plan, relation.scope, tuple(variables(pattern)))
-    conditions = tuple(_conditions(node, reader))
-    measures = [(measure.alias, reader.measure(measure.this)) for measure in _measures(node)]
+    binder = _PatternBinder(plan, relation.scope, tuple(variables(pattern)))
+    conditions = tuple(_conditions(node, binder))
+    measures = [(measure.alias, binder.measure(measure.this)) for measure in _measures(node)]
     matched = Match(
         tuple(dict.fromkeys((*context.outer_columns, *(key.name for key in partition)))),
         (*(sort_key(key, value.name) for key, value in zip(keys, ordered, strict=True)), *arrived.order),
         pattern,
         conditions,
-        tuple(reader.of_measures),
+        tuple(binder.measure_navigations),
         every=bool(node.args.get("every")),
-        skip=_skip(node, reader.variables),
+        skip=_skip(node, binder.variables),
         within=_within(node, ordered[0], relation.scope),
     )
     visible = [entry.column for entry in relation.visible] if matched.every else partition
-    return _shown(node, logical.Apply(reader.plan, matched), (visible, measures), context)
+    return _result(node, logical.Apply(binder.plan, matched), (visible, measures), context)
 
 
-def _shown(
+def _result(
     node: exp.Expr,
     plan: logical.Node,
     parts: tuple[Sequence[Column], Sequence[tuple[str, Expression]]],
@@ -88,27 +91,27 @@ def _shown(
 
 
 @dataclass
-class _Reader:
-    """Binds conditions and measures, and collects their navigations, which read other rows. Adds the columns that
-    navigations read to `plan`."""
+class _PatternBinder:
+    """Binds conditions and measures. Collects their navigations, the parts that read other rows, such as PREV(v), and
+    adds the columns that navigations read to `plan`."""
 
     plan: logical.Node
     scope: Scope
     variables: tuple[str, ...]
-    of_measures: list[Navigation] = field(default_factory=list)
+    measure_navigations: list[Navigation] = field(default_factory=list)
     _count: int = 0
 
     def condition(self, variable: str, node: exp.Expr) -> Condition:
         """The condition of a variable."""
         found: list[Navigation] = []
         known = dict(self._navigations(node, variable, found))
-        scope = replace(self.scope, known={**self.scope.known, **known})
+        scope = replace(self.scope, computed={**self.scope.computed, **known})
         return Condition(variable, predicate(node, scope, "DEFINE"), tuple(found))
 
     def measure(self, node: exp.Expr) -> Expression:
         """A measure, as an expression over the row that is shown and the columns of the navigations."""
-        known = dict(self._navigations(node, None, self.of_measures))
-        return bind_expression(node, replace(self.scope, known={**self.scope.known, **known}))
+        known = dict(self._navigations(node, None, self.measure_navigations))
+        return bind_expression(node, replace(self.scope, computed={**self.scope.computed, **known}))
 
     def _navigations(
         self, node: exp.Expr, current: str | None, found: list[Navigation]
@@ -119,10 +122,10 @@ class _Reader:
             prune=lambda inner: isinstance(inner, exp.Query) or self._kind(inner, current) is not None
         ):
             kind = self._kind(part, current)
-            if kind in _KNOWN:
+            if kind in _MATCH_COLUMNS:
                 if current is not None:
                     raise error_at(part, f"{kind.upper()} can only be used in MEASURES")
-                yield id(part), _KNOWN[kind]
+                yield id(part), _MATCH_COLUMNS[kind]
             elif kind == "own":
                 yield id(part), self._bound(part)
             elif kind is not None:
@@ -138,7 +141,7 @@ class _Reader:
         if not isinstance(node, exp.Func):
             return None
         name = function_name(node)
-        return name if name in _PLACES or name in _AGGREGATES or name in _KNOWN else None
+        return name if name in _NAVIGATIONS or name in _AGGREGATES or name in _MATCH_COLUMNS else None
 
     def _navigation(self, node: exp.Expr, kind: str, current: str | None, found: list[Navigation]) -> Column:
         argument, offset = self._argument(node, kind)
@@ -157,7 +160,7 @@ class _Reader:
         if bound is not None:
             self.plan, (value,) = extended(self.plan, [(f"__v{self._count}", bound)])
             source = value.name
-        made = Navigation(name, (_PLACES | _AGGREGATES)[kind], source, type_, variable, offset or 0)
+        made = Navigation(name, (_NAVIGATIONS | _AGGREGATES)[kind], source, type_, variable, offset or 0)
         found.append(made)
         return Column(name, type_, kind != "count")
 
@@ -202,7 +205,7 @@ class _Reader:
         return bind_expression(plain, self.scope)
 
     def _type(self, node: exp.Expr, kind: str, value: Expression | None) -> pa.DataType:
-        if kind in _PLACES:
+        if kind in _NAVIGATIONS:
             assert value is not None
             return value.type
         if kind in ("min", "max") and value is not None and pa.types.is_nested(value.type):
@@ -220,17 +223,17 @@ def _pattern(node: exp.Expr) -> Pattern:
         raise error_at(node, error.message, hint=error.hint) from error
 
 
-def _conditions(node: exp.Expr, reader: _Reader) -> Iterable[Condition]:
+def _conditions(node: exp.Expr, binder: _PatternBinder) -> Iterable[Condition]:
     """The conditions of DEFINE; a variable without one matches any row."""
     known: set[str] = set()
     for definition in node.expressions:
         name = _name_of(definition.args["alias"])
-        if name not in reader.variables:
-            raise _unknown(definition, name, reader.variables)
+        if name not in binder.variables:
+            raise _unknown(definition, name, binder.variables)
         if name in known:
             raise error_at(definition, f'variable "{name}" is defined twice')
         known.add(name)
-        yield reader.condition(name, definition.this)
+        yield binder.condition(name, definition.this)
 
 
 def _measures(node: exp.Expr) -> list[exp.Expr]:

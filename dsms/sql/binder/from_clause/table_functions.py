@@ -21,9 +21,9 @@ from operators.table_functions.registry import TABLE_FUNCTIONS
 
 
 def bind_table_function(node: exp.Expr, context: Context) -> Relation:
-    """The relation that a table function makes of another: the columns of that, then those that the function adds."""
+    """The result of a table function: the columns of its input relation, then those that the function adds."""
     relation = bind_relation(node.this, context)
-    function = _bound(node, relation, context)
+    function = _bound_function(node, relation, context)
     if function.streams_only and not properties.append_only(relation.node):
         raise error_at(
             node, f"{node.args['function']} takes an append-only stream, but rows of this relation can be deleted"
@@ -47,7 +47,7 @@ def _replaced(node: exp.Expr, applied: logical.Node, context: Context) -> Relati
     return relation_of(applied, schema(applied), node.args.get("alias") and node.alias)
 
 
-def _bound(node: exp.Expr, relation: Relation, context: Context) -> TableFunction:
+def _bound_function(node: exp.Expr, relation: Relation, context: Context) -> TableFunction:
     name, columns = node.args["function"], schema(relation.node)
     outer = tuple(column for column in context.outer_columns if column in columns.names)
     partition = tuple(_column(key, relation).name for key in node.args.get("partition") or [])

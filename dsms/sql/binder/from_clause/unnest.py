@@ -27,9 +27,9 @@ def exploding(table: exp.Expr) -> Exploding | None:
     return inner if isinstance(inner, Exploding) else None
 
 
-def exploded(of: Exploding, join: JoinClause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
+def exploded(item: Exploding, join: JoinClause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
     """The rows of `left`, each repeated for each element or number, and the entry of that element or number."""
-    return unnested(of, join, left, scope) if isinstance(of, exp.Unnest) else _series(of, join, left, scope)
+    return unnested(item, join, left, scope) if isinstance(item, exp.Unnest) else _series(item, join, left, scope)
 
 
 def unnested(

@@ -1,7 +1,7 @@
-"""Binds correlated subqueries: finds the outer columns that they use, by which the enclosing query is joined with them.
+"""Binds correlated subqueries, which use columns of an enclosing query (outer columns).
 
-A query that uses outer columns is bound over the relation of their values (the domain): its plan contains them as
-columns `__d0…`, and each of its rows belongs to the outer rows with the same values, where NULL equals NULL.
+Such a query is bound over its *domain*, the relation of the distinct values of the outer columns that it uses. Its plan
+contains them as columns `__d0…`. The enclosing query is joined with it by these columns, where NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dsms.model import logical
 from dsms.model.schema import schema
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scalars.conditions import distinct
-from dsms.sql.binder.scope import Correlated, Outer, Scope, free_names, renamed_entry
+from dsms.sql.binder.scope import Outer, OuterColumnMissing, Scope, free_names, renamed_entry
 from operators.expressions import Column, column
 
 NullSafePairs = tuple[tuple[Column, Column], ...]
@@ -35,10 +35,12 @@ def bind_inside(
     bindings: tuple[tuple[str, Column], ...] = ()
     while True:
         outer = Outer(scope, bindings)
-        base = _domain(left(), bindings) if bindings else None
+        domain = _domain(left(), bindings) if bindings else None
         try:
-            relation = bind(replace(context, outer=outer, base=base, shown_to_users=False, caller_fills_empty=False))
-        except Correlated as missing:
+            relation = bind(
+                replace(context, outer=outer, domain=domain, shown_to_users=False, caller_fills_empty=False)
+            )
+        except OuterColumnMissing as missing:
             if missing.outer is not outer:
                 raise
             bound = replace(missing.column, name=f"__d{len(bindings)}")

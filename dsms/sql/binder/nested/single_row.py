@@ -40,10 +40,10 @@ def _(node: logical.Project, fixed: frozenset[str]) -> bool:
 
 @at_most_one.register
 def _(node: logical.Filter, fixed: frozenset[str]) -> bool:
-    return at_most_one(node.input, _closed(fixed, conjuncts(node.predicate)))
+    return at_most_one(node.input, _with_equated_columns(fixed, conjuncts(node.predicate)))
 
 
-def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[str]:
+def _with_equated_columns(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[str]:
     """The fixed columns, and the columns that the predicates equate with constants or fixed columns."""
     for predicate in predicates:
         if isinstance(predicate, Call) and predicate.function == "equal":

@@ -21,7 +21,7 @@ from dsms.sql.binder.from_clause.joins import Pair, equality, join, semi_join
 from dsms.sql.binder.nested.correlation import Inner, bind_inside, with_free_names
 from dsms.sql.binder.nested.single_row import at_most_one, exactly_one
 from dsms.sql.binder.nested.subquery_tests import SubqueryTest, subquery_test
-from dsms.sql.binder.query.select_list_unnest import queried_array, values_in_array
+from dsms.sql.binder.query.select_list_unnest import array_agg_query, query_of_array
 from dsms.sql.binder.relation import Context, Relation, bind_query
 from dsms.sql.binder.scalars.conditions import (
     Output,
@@ -30,8 +30,8 @@ from dsms.sql.binder.scalars.conditions import (
     distinct,
     extended,
     filtered,
-    fresh,
     names_of,
+    unique_name,
 )
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scalars.predicates import predicate
@@ -41,7 +41,7 @@ from operators.expressions import Call, Column, Expression, Literal, call, colum
 _TRUE, _FALSE = Literal(True, pa.bool_()), Literal(False, pa.bool_())
 
 
-def where(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
+def filter_with_subqueries(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
     """The rows that satisfy predicates with subqueries."""
     for node in nodes:
         negated, inner = _negation(node)
@@ -79,19 +79,19 @@ def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.No
     """Keeps the rows for which no row of the query makes x = y NULL."""
     value, inner_value = pair
     if inner_value.nullable:
-        empty = filtered(inner.relation.node, [call("is_null", inner_value)])
-        node = semi_join(node, _nonempty(empty, inner), [], inner.null_safe, anti=True)
+        null_rows = filtered(inner.relation.node, [call("is_null", inner_value)])
+        node = semi_join(node, _domain_with_rows(null_rows, inner), [], inner.null_safe, anti=True)
     if value.nullable:
         node = semi_join(
-            node, _nonempty(inner.relation.node, inner), [call("is_null", value)], inner.null_safe, anti=True
+            node, _domain_with_rows(inner.relation.node, inner), [call("is_null", value)], inner.null_safe, anti=True
         )
     return node
 
 
-def _nonempty(rows: logical.Node, inner: Inner) -> logical.Node:
+def _domain_with_rows(rows: logical.Node, inner: Inner) -> logical.Node:
     """The values of the outer columns for which the query has rows."""
     outer: list[Output] = [(column.name, column) for _, column in inner.null_safe]
-    return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
+    return distinct(logical.Project(rows, tuple(outer) or ((unique_name("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
@@ -103,9 +103,9 @@ def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context)
 
 
 def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
-    if id(node) in relation.scope.known:
+    if id(node) in relation.scope.computed:
         return
-    if isinstance(node, exp.Query) or subquery_test(node) is not None or queried_array(node) is not None:
+    if isinstance(node, exp.Query) or subquery_test(node) is not None or query_of_array(node) is not None:
         yield node
         return
     for child in node.iter_expressions():
@@ -113,14 +113,14 @@ def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
 
 
 def _with_value(relation: Relation, node: exp.Expr, context: Context) -> Relation:
-    if (query := queried_array(node)) is not None:
-        relation, value = _scalar(relation, values_in_array(query), context)
+    if (query := query_of_array(node)) is not None:
+        relation, value = _scalar(relation, array_agg_query(query), context)
         value = call("coalesce", value, Literal((), value.type))
     else:
         test = subquery_test(node)
         relation, value = _scalar(relation, node, context) if test is None else _truth(relation, test, context)
-    known = {**relation.scope.known, id(node): value}
-    return replace(relation, scope=replace(relation.scope, known=known))
+    known = {**relation.scope.computed, id(node): value}
+    return replace(relation, scope=replace(relation.scope, computed=known))
 
 
 def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relation, Expression]:
@@ -143,11 +143,11 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
     always = exactly_one(inner.relation.node)
     inner = with_free_names(inner, schema(relation.node).names)
     value = inner.relation.visible[0].column
-    node_ = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.null_safe)
+    joined = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.null_safe)
     if always:
-        return relation.over(node_), value
-    node_, (filled,) = extended(node_, [("__n", if_empty(node, replace(value, nullable=True)))])
-    return relation.over(node_), filled
+        return relation.over(joined), value
+    joined, (filled,) = extended(joined, [("__n", if_empty(node, replace(value, nullable=True)))])
+    return relation.over(joined), filled
 
 
 def _inner(relation: Relation, test: SubqueryTest, context: Context) -> Inner:
@@ -207,8 +207,8 @@ def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Rel
     tests: list[Expression] = []
     if inner_value.nullable:
         node = filtered(inner.relation.node, [call("is_null", inner_value)])
-        empty = Inner(inner.relation.over(node), inner.null_safe)
-        relation, some = _marked(relation, empty, _TRUE)
+        null_rows = Inner(inner.relation.over(node), inner.null_safe)
+        relation, some = _marked(relation, null_rows, _TRUE)
         tests.append(some)
     if value.nullable:
         inner = with_free_names(inner, schema(relation.node).names)
@@ -221,7 +221,7 @@ def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relati
     """The relation, and whether θ is TRUE for some row of the query, as an expression that is never NULL."""
     left, right = relation.node, inner.relation.node
     taken = [*schema(left).names, *schema(right).names]
-    mark = fresh("__t", taken)
+    mark = unique_name("__t", taken)
     tests = [part for part in conjuncts(theta) if part != _TRUE]
     pairs = [pair for part in tests if (pair := equality(part, names_of(left), names_of(right))) is not None]
     if len(pairs) < len(tests):
@@ -238,7 +238,7 @@ def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relati
 
 
 def _name(value: Expression, name: str, taken: list[str]) -> str:
-    return value.name if isinstance(value, Column) else fresh(name, taken)
+    return value.name if isinstance(value, Column) else unique_name(name, taken)
 
 
 def _marks(rows: logical.Node, mark: str) -> logical.Node:
@@ -259,16 +259,16 @@ def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -
         if name in columns(theta) or any(name == column.name for column, _ in inner.null_safe)
     ]
     taken = [*left_schema.names, *schema(inner.relation.node).names, mark]
-    names = {name: fresh(f"__e{at}", taken) for at, name in enumerate(used)}
+    names = {name: unique_name(f"__e{at}", taken) for at, name in enumerate(used)}
     outer = {name: Column(name, left_schema.field(name).type, left_schema.field(name).nullable) for name in used}
     if not used:
-        met = semi_join(_any_row(left, mark), inner.relation.node, [theta])
-        return join(left, met, [], "left")
+        satisfied = semi_join(_any_row(left, mark), inner.relation.node, [theta])
+        return join(left, satisfied, [], "left")
     domain = distinct(logical.Project(left, tuple((names[name], column) for name, column in outer.items())))
     null_safe = [(replace(column, name=names[column.name]), inner_column) for column, inner_column in inner.null_safe]
-    met = semi_join(domain, inner.relation.node, [substituted(theta, names)], null_safe)
+    satisfied = semi_join(domain, inner.relation.node, [substituted(theta, names)], null_safe)
     back = [(column, replace(column, name=names[name])) for name, column in outer.items()]
-    return join(left, _marks(met, mark), [], "left", back)
+    return join(left, _marks(satisfied, mark), [], "left", back)
 
 
 def substituted(expression: Expression, names: dict[str, str]) -> Expression:

@@ -33,8 +33,9 @@ class Limit:
         """Whether all rows are kept."""
         return self.count is None and self.offset == 0
 
-    def of(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
-        """The rows with these ranks; the plan may have additional columns."""
+    def applied_to(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
+        """The rows of each partition that the limit keeps. The result may have additional columns, by which rows that
+        tie are ordered."""
         if self.is_all:
             return node
         if self.method == "rank":

@@ -18,7 +18,7 @@ _STAR_PARTS = ("except_", "replace", "rename")
 
 
 @dataclass(frozen=True)
-class Output:
+class ResultColumn:
     """A column of a result: its name for the user, its name in the output of the plan, and its value."""
 
     name: str
@@ -31,10 +31,10 @@ class Output:
         return Column(self.column_name, self.value.type, self.value.nullable)
 
 
-def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Output]:
+def result_columns(query: exp.Select, relation: Relation, context: Context) -> list[ResultColumn]:
     """The columns of a SELECT. Raises SqlError if their names are not distinct, regardless of case, in a result that
     users see."""
-    columns: list[Output] = []
+    columns: list[ResultColumn] = []
     for number, node in enumerate(query.expressions, 1):
         for entry, value in _values(node, relation, number, context.fields_named):
             columns.append(_named(entry, value, node, columns, context))
@@ -43,7 +43,9 @@ def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Out
     return columns
 
 
-def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Output], context: Context) -> Output:
+def _named(
+    entry: Entry, value: Expression, node: exp.Expr, before: Sequence[ResultColumn], context: Context
+) -> ResultColumn:
     name, column_name = entry.name, entry.name
     if name.startswith("__"):
         raise error_at(node, f'column name "{name}" is reserved')
@@ -56,16 +58,16 @@ def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Out
         raise error_at(node, "NULL has no type here", hint="use CAST(NULL AS …)")
     while column_name.lower() in taken:
         column_name += "'"
-    return Output(name, column_name, value)
+    return ResultColumn(name, column_name, value)
 
 
 def _values(node: exp.Expr, relation: Relation, number: int, fields_named: bool) -> Iterator[tuple[Entry, Expression]]:
     if _is_star(node):
-        yield from _changed(node, _starred(node, relation), relation.scope)
+        yield from _with_modifiers(node, _star_columns(node, relation), relation.scope)
         return
     value = bind_expression(node, relation.scope)
     field = _field(node, value) if fields_named else None
-    yield Entry(None, field or name_of(node, value, relation.scope, number), Column("", value.type)), value
+    yield Entry(None, field or item_name(node, value, relation.scope, number), Column("", value.type)), value
 
 
 def _field(node: exp.Expr, value: Expression) -> str | None:
@@ -79,7 +81,7 @@ def _field(node: exp.Expr, value: Expression) -> str | None:
     return node.name if isinstance(node, exp.Dot) and isinstance(value, Column) else None
 
 
-def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str:
+def item_name(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str:
     """The name of an item of a select list that is not a field of a struct."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
@@ -103,7 +105,7 @@ def _is_star(node: exp.Expr) -> bool:
     return isinstance(node.this if isinstance(node, exp.Column) else node, exp.Star)
 
 
-def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
+def _star_columns(node: exp.Expr, relation: Relation) -> list[Entry]:
     alias = node.table if isinstance(node, exp.Column) else ""
     if relation.scope.rewrite is not None:
         raise not_supported(node, "* with GROUP BY", "name the columns that are grouped by")
@@ -118,7 +120,7 @@ def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
     return entries
 
 
-def _changed(node: exp.Expr, entries: Sequence[Entry], scope: Scope) -> Iterator[tuple[Entry, Expression]]:
+def _with_modifiers(node: exp.Expr, entries: Sequence[Entry], scope: Scope) -> Iterator[tuple[Entry, Expression]]:
     """The columns of `* EXCLUDE (…) REPLACE (value AS name, …) RENAME (name AS other, …)`, with their values."""
     star = node.this if isinstance(node, exp.Column) else node
     if others := [part for part, value in star.args.items() if value and part not in _STAR_PARTS]:

@@ -15,14 +15,14 @@ _ELEMENTS = "__elements"
 _PLAIN = {"expressions", "from_", "joins", "where", "order"}
 
 
-def elements_in_from(query: exp.Select) -> None:
+def move_unnest_to_from(query: exp.Select) -> None:
     """Moves the UNNEST or generate_series of a select list into FROM: each row is repeated for each element. Raises
     SqlError for several calls, whose elements PostgreSQL pairs, and for a call that cannot move, such as one over
     groups.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> query = parse_query("SELECT k, UNNEST(a) + 1 AS x FROM s")
-    >>> elements_in_from(query)
+    >>> move_unnest_to_from(query)
     >>> query.sql()
     'SELECT k, __elements.__elements + 1 AS x FROM s CROSS JOIN UNNEST(a) AS __elements(__elements)'
     """
@@ -74,18 +74,18 @@ def _item(call: exp.Expr) -> exp.Expr:
     return exp.Lateral(this=call, alias=alias)
 
 
-def queried_array(node: exp.Expr) -> exp.Query | None:
+def query_of_array(node: exp.Expr) -> exp.Query | None:
     """The query of ARRAY(SELECT …); None for every other expression."""
     inner = node.expressions[0] if isinstance(node, exp.Array) and len(node.expressions) == 1 else None
     return inner if isinstance(inner, exp.Select | exp.SetOperation) else None
 
 
-def values_in_array(query: exp.Query) -> exp.Subquery:
+def array_agg_query(query: exp.Query) -> exp.Subquery:
     """The query that returns the array of all values of another query, in its order; NULL if that has no rows. The
     given query is not modified, because the expression around it may be bound more than once.
 
     >>> from dsms.sql.parser.queries import parse_query
-    >>> values_in_array(parse_query("SELECT x FROM t ORDER BY y")).sql()
+    >>> array_agg_query(parse_query("SELECT x FROM t ORDER BY y")).sql()
     '(SELECT ARRAY_AGG(x ORDER BY y NULLS LAST) FROM t)'
     """
     return exp.Subquery(this=_aggregated(query.copy()))
@@ -103,7 +103,7 @@ def _name_values(order: exp.Order, item: exp.Expr) -> None:
 def _aggregated(inner: exp.Query) -> exp.Query:
     """The query that collects all values of another one into an array, in its order. Raises SqlError if it cannot."""
     if isinstance(inner, exp.Select):
-        elements_in_from(inner)
+        move_unnest_to_from(inner)
     if isinstance(inner, exp.Select) and (len(inner.expressions) != 1 or inner.expressions[0].is_star):
         raise not_supported(
             inner, "ARRAY(SELECT …) with several columns or *", "select one column, or combine several as ROW(a, b)"

@@ -14,10 +14,10 @@ from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
 from dsms.sql.binder.query.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
 from dsms.sql.binder.relation import Context, Relation, bind_query, with_common_tables
-from dsms.sql.binder.scalars.conditions import extended, keeping, own_columns
+from dsms.sql.binder.scalars.conditions import extended, own_columns, select_columns
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
-from dsms.sql.binder.streams.stream_unions import merged, unites_streams
+from dsms.sql.binder.streams.stream_unions import merged_streams, unites_streams
 from operators.core.errors import UserError
 from operators.expressions import (
     LONGEST_CONSTANT,
@@ -55,10 +55,10 @@ def _(query: exp.SetOperation, context: Context) -> Relation:
         raise error_at(query.right, message)
     types = [_common(query, *pair) for pair in zip(left.visible, right.visible, strict=True)]
     names = _names(left, query, context)
-    inputs = [_as(side, types, names, context) for side in (left, right)]
+    inputs = [_cast_to(side, types, names, context) for side in (left, right)]
     node = _combined(query, *inputs)
     if isinstance(node, logical.Distinct) and unites_streams(query, (left, right), inside):
-        node = merged(logical.Union((*_branches(inputs[0]), *_branches(inputs[1]))))
+        node = merged_streams(logical.Union((*_branches(inputs[0]), *_branches(inputs[1]))))
     fields = {field.name: field for field in schema(node)}
     entries = tuple(
         Entry(None, entry.name, Column(name, fields[name].type, fields[name].nullable))
@@ -88,7 +88,7 @@ def _common(query: exp.Expr, left: Entry, right: Entry) -> pa.DataType:
         raise error_at(query.args["expression"], message) from error
 
 
-def _as(relation: Relation, types: Sequence[pa.DataType], names: Sequence[str], context: Context) -> logical.Node:
+def _cast_to(relation: Relation, types: Sequence[pa.DataType], names: Sequence[str], context: Context) -> logical.Node:
     """The plan of a side with the names and types of the result."""
     fields = schema(relation.node)
     outer = [(name, column(fields.field(name))) for name in context.outer_columns]
@@ -124,7 +124,7 @@ def _limited(relation: Relation, query: exp.Expr, context: Context) -> Relation:
     names = schema(relation.node).names
     node, columns = extended(relation.node, [(f"__o{at}", value) for at, value in enumerate(values)])
     keys = tuple(sort_key(item, column.name) for item, column in zip(items, columns, strict=True))
-    return relation.over(keeping(limit.of(node, context.outer_columns, keys), names))
+    return relation.over(select_columns(limit.applied_to(node, context.outer_columns, keys), names))
 
 
 @bind_query.register
@@ -138,8 +138,8 @@ def _(query: exp.Values, context: Context) -> Relation:
     )
     node: logical.Node = logical.Values(fields, tuple(zip(*[values for _, values in columns], strict=True)))
     entries = tuple(Entry(None, field.name, Column(field.name, field.type, field.nullable)) for field in fields)
-    if context.base is not None:
-        node = logical.Join(context.base, node, ())
+    if context.domain is not None:
+        node = logical.Join(context.domain, node, ())
     return Relation(node, replace(Scope.of(entries, context.outer), fields=schema(node)), entries)
 
 

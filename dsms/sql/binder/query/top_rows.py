@@ -1,6 +1,7 @@
 """Turns filters over ranks into TopK, which keeps only the first rows of each partition.
 
-σ[a < rank ≤ b](ω[rank := ROW_NUMBER() OVER w](X)) = TopK[w, offset a, limit b - a](X), also for RANK and DENSE_RANK.
+`SELECT … FROM (SELECT *, ROW_NUMBER() OVER w AS rank FROM X) WHERE a < rank AND rank <= b` is a TopK over X by the
+partition and order of w, with offset a and limit b - a. The same holds for RANK and DENSE_RANK.
 """
 
 from __future__ import annotations

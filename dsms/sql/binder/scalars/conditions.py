@@ -12,7 +12,7 @@ from operators.expressions import Call, Column, Expression, Literal, call, colum
 
 Output = tuple[str, Expression]
 #: A conjunction of at most this many predicates is nested on the left, as the parser nests it.
-_CHAIN = 16
+_LONGEST_UNBALANCED = 16
 
 
 def conjuncts(predicate: Expression) -> list[Expression]:
@@ -42,7 +42,7 @@ def all_of(predicates: list[Expression]) -> Expression:
     >>> to_sql(all_of([Column(name, pa.bool_()) for name in "abc"]))
     'a AND b AND c'
     """
-    if len(predicates) <= _CHAIN:
+    if len(predicates) <= _LONGEST_UNBALANCED:
         return reduce(lambda left, right: call("and", left, right), predicates)
     middle = len(predicates) // 2
     return call("and", all_of(predicates[:middle]), all_of(predicates[middle:]))
@@ -68,10 +68,10 @@ def names_of(node: logical.Node) -> frozenset[str]:
     return frozenset(schema(node).names)
 
 
-def fresh(name: str, taken: Iterable[str]) -> str:
+def unique_name(name: str, taken: Iterable[str]) -> str:
     """`name`, made unique by primes.
 
-    >>> fresh("__k0", ["__k0", "__k0'"])
+    >>> unique_name("__k0", ["__k0", "__k0'"])
     "__k0''"
     """
     used = set(taken)
@@ -96,13 +96,13 @@ def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> 
             columns.append(expression)
             continue
         if expression not in known:
-            known[expression] = fresh(name, [*schema(node).names, *(other for other, _ in added)])
+            known[expression] = unique_name(name, [*schema(node).names, *(other for other, _ in added)])
             added.append((known[expression], expression))
         columns.append(Column(known[expression], expression.type, expression.nullable))
     return (logical.Project(node, (*own_columns(node), *added)) if added else node), columns
 
 
-def keeping(node: logical.Node, names: Iterable[str]) -> logical.Node:
+def select_columns(node: logical.Node, names: Iterable[str]) -> logical.Node:
     """The plan with only these columns, in this order."""
     wanted = tuple(names)
     if tuple(schema(node).names) == wanted:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dsms.model.position import error_at
 from dsms.sql.parser.interval import unit_name
-from dsms.sql.parser.nodes import CALLED
+from dsms.sql.parser.nodes import WRITTEN_NAME
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
 from operators.expressions.functions.json_building import BUILDING, JSON_MARK, TEXT_MARK
 from operators.expressions.functions.patterns import similar_regex
@@ -20,12 +20,15 @@ PYTHON = "python function"
 Bind = Callable[[exp.Expr], Expression]
 Special = Callable[[exp.Expr, Bind], Expression]
 
+#: Functions of other systems whose results would not depend on the logs alone.
 NONDETERMINISTIC = {
     "now", "current_timestamp", "current_date", "current_time", "current_datetime", "localtimestamp", "localtime",
     "rand", "random", "uuid", "gen_random_uuid", "getdate", "sysdate", "today", "clock_timestamp", "randn", "proctime",
     "transaction_timestamp", "statement_timestamp", "unix_timestamp",
 }  # fmt: skip
 
+#: Other names of functions, including names that sqlglot gives to its nodes, each with the name in FUNCTIONS; "" for
+#: functions that only the binder can call.
 ALIASES: dict[str, str] = {
     "if": "case", "iff": "case", "ifnull": "coalesce", "nvl": "coalesce", "mod": "modulo", "substr": "substring",
     "char_length": "length", "character_length": "length", "len": "length", "byte_length": "octet_length",
@@ -44,7 +47,8 @@ ALIASES: dict[str, str] = {
     "concat_strict": "", "widen": "",
 }  # fmt: skip
 
-_PARTS = {
+#: Functions that return a part of a date or timestamp, each with the part as EXTRACT names it.
+_TIME_PARTS = {
     "year": "year", "quarter": "quarter", "month": "month", "week": "week", "week_of_year": "week", "day": "day",
     "day_of_month": "day", "dayofmonth": "day", "day_of_week": "dow", "dayofweek": "dow", "day_of_year": "doy",
     "dayofyear": "doy", "hour": "hour", "minute": "minute", "second": "second",
@@ -65,8 +69,8 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     if name == "row":
         return struct_of(node, bind)
     arguments = [bind(argument) for argument in arguments_of(node)]
-    if name in _PARTS and len(arguments) == 1:
-        return call("extract", _text(_PARTS[name]), arguments[0])
+    if name in _TIME_PARTS and len(arguments) == 1:
+        return call("extract", _text(_TIME_PARTS[name]), arguments[0])
     if name in ("if", "iff"):
         arguments += [Literal(None, pa.null())] * (3 - len(arguments))
     if name in ("to_date", "date"):
@@ -86,7 +90,7 @@ def is_supported_call(node: exp.Expr) -> bool:
     (True, False)
     """
     name = function_name(node)
-    other = name in _PARTS or name in ("row", "to_date", "date")
+    other = name in _TIME_PARTS or name in ("row", "to_date", "date")
     return type(node) in _SPECIAL or other or ALIASES.get(name, name) in FUNCTIONS
 
 
@@ -105,7 +109,13 @@ def is_function_name(name: str) -> bool:
     >>> is_function_name("nvl"), is_function_name("random"), is_function_name("score")
     (True, True, False)
     """
-    return name in FUNCTIONS or name in ALIASES or name in NONDETERMINISTIC or name in _PARTS or name in ("row", "date")
+    return (
+        name in FUNCTIONS
+        or name in ALIASES
+        or name in NONDETERMINISTIC
+        or name in _TIME_PARTS
+        or name in ("row", "date")
+    )
 
 
 def function_name(node: exp.Expr) -> str:
@@ -117,7 +127,7 @@ def function_name(node: exp.Expr) -> str:
 
 def written_name(node: exp.Expr) -> str:
     """The name of a call in lower case, as written."""
-    return str(node.meta.get(CALLED) or function_name(node))
+    return str(node.meta.get(WRITTEN_NAME) or function_name(node))
 
 
 def _choices(name: str) -> str:
@@ -182,7 +192,7 @@ def _difference(node: exp.Expr, bind: Bind) -> Expression:
     return call("date_diff", _text(unit.name), bind(start), bind(end))
 
 
-def _moved(name: str) -> Special:
+def _shifted_by(name: str) -> Special:
     def moved(node: exp.Expr, bind: Bind) -> Expression:
         amount = node.expression
         if node.args.get("unit") is not None and not isinstance(amount, exp.Interval):
@@ -203,8 +213,8 @@ def _json(name: str) -> Special:
     return read
 
 
-def _only(name: str, *keys: str) -> Special:
-    """Binds a call with only these arguments: the others that a node may have belong to other dialects."""
+def _with_arguments(name: str, *keys: str) -> Special:
+    """Binds a call by these arguments of its node; sqlglot's nodes have further ones for other dialects."""
 
     def bound(node: exp.Expr, bind: Bind) -> Expression:
         return call(name, *[bind(node.args[key]) for key in keys if isinstance(node.args.get(key), exp.Expr)])
@@ -246,10 +256,10 @@ def _json_steps(name: str) -> Special:
     return lambda node, bind: call(name, bind(node.this), _text(json_path(node)))
 
 
-def gives_json(node: exp.Expr) -> bool:
+def returns_json(node: exp.Expr) -> bool:
     """Whether a node is a call that returns JSON.
 
-    >>> gives_json(exp.func("to_jsonb", exp.Null())), gives_json(exp.func("lower", exp.Null()))
+    >>> returns_json(exp.func("to_jsonb", exp.Null())), returns_json(exp.func("lower", exp.Null()))
     (True, False)
     """
     node = node.unnest()
@@ -260,7 +270,7 @@ def gives_json(node: exp.Expr) -> bool:
 
 
 def _marks(nodes: Sequence[exp.Expr]) -> Literal:
-    return _text("".join(JSON_MARK if gives_json(node) else TEXT_MARK for node in nodes))
+    return _text("".join(JSON_MARK if returns_json(node) else TEXT_MARK for node in nodes))
 
 
 def _json_object(node: exp.Expr, bind: Bind) -> Expression:
@@ -291,8 +301,9 @@ def _format(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def format_parts(node: exp.Expr) -> list[str | None]:
-    """The parts of the literal format of PostgreSQL's FORMAT: texts, with %% as %, and None for each %s, which becomes
-    the next argument as text (the empty text for NULL). Raises SqlError for any other format."""
+    """The parts of the format of PostgreSQL's FORMAT: a text for each literal part, and None for each %s, in whose
+    place the next argument is written (nothing for NULL). Raises SqlError if the format is not a literal, or has other
+    specifiers than %s and %%."""
     text, values = node.this, list(node.expressions)
     if not isinstance(text, exp.Literal) or not text.is_string:
         raise error_at(node, "the format of FORMAT must be a literal", hint="for example FORMAT('%s of %s', a, b)")
@@ -334,9 +345,9 @@ _SPECIAL: dict[type[exp.Expr], Special] = {
     exp.JSONBExtractScalar: _json_steps("json_extract_string"),
     exp.Format: _format,
     exp.Overlay: _overlay,
-    exp.ArrayRemove: _only("array_remove", "this", "expression"),
-    exp.ArrayAppend: _only("array_append", "this", "expression"),
-    exp.ArrayPrepend: _only("array_prepend", "expression", "this"),
+    exp.ArrayRemove: _with_arguments("array_remove", "this", "expression"),
+    exp.ArrayAppend: _with_arguments("array_append", "this", "expression"),
+    exp.ArrayPrepend: _with_arguments("array_prepend", "expression", "this"),
     exp.StringToArray: _split,
     exp.Split: _split,
     exp.Trim: _trim,
@@ -346,31 +357,31 @@ _SPECIAL: dict[type[exp.Expr], Special] = {
     exp.TimestampTrunc: _truncated,
     exp.DateTrunc: _truncated,
     exp.DateDiff: _difference,
-    exp.DateAdd: _moved("add"),
-    exp.DateSub: _moved("subtract"),
+    exp.DateAdd: _shifted_by("add"),
+    exp.DateSub: _shifted_by("subtract"),
     exp.JSONExtract: _json("json_extract"),
     exp.JSONExtractScalar: _json("json_extract_string"),
     exp.JSONValue: _json("json_value"),
     exp.JSONExists: _json("json_exists"),
-    exp.ArraySize: _only("cardinality", "this"),
-    exp.ArrayContains: _only("array_contains", "this", "expression"),
-    exp.ArrayToString: _only("array_to_string", "this", "expression"),
-    exp.ArrayContainsAll: _only("array_contains_all", "this", "expression"),
-    exp.ArrayContainedBy: _only("array_contains_all", "expression", "this"),
-    exp.ArrayOverlaps: _only("array_overlaps", "this", "expression"),
-    exp.Initcap: _only("initcap", "this"),
-    exp.StrPosition: _only("strpos", "this", "substr"),
-    exp.RegexpLike: _only("regexp_like", "this", "expression", "flag"),
-    exp.RegexpExtract: _only("regexp_extract", "this", "expression", "position"),
-    exp.RegexpReplace: _only("regexp_replace", "this", "expression", "replacement", "modifiers"),
-    exp.Round: _only("round", "this", "decimals"),
-    exp.Length: _only("length", "this"),
-    exp.Left: _only("left", "this", "expression"),
-    exp.Right: _only("right", "this", "expression"),
-    exp.UnixToTime: _only("to_timestamp", "this"),
+    exp.ArraySize: _with_arguments("cardinality", "this"),
+    exp.ArrayContains: _with_arguments("array_contains", "this", "expression"),
+    exp.ArrayToString: _with_arguments("array_to_string", "this", "expression"),
+    exp.ArrayContainsAll: _with_arguments("array_contains_all", "this", "expression"),
+    exp.ArrayContainedBy: _with_arguments("array_contains_all", "expression", "this"),
+    exp.ArrayOverlaps: _with_arguments("array_overlaps", "this", "expression"),
+    exp.Initcap: _with_arguments("initcap", "this"),
+    exp.StrPosition: _with_arguments("strpos", "this", "substr"),
+    exp.RegexpLike: _with_arguments("regexp_like", "this", "expression", "flag"),
+    exp.RegexpExtract: _with_arguments("regexp_extract", "this", "expression", "position"),
+    exp.RegexpReplace: _with_arguments("regexp_replace", "this", "expression", "replacement", "modifiers"),
+    exp.Round: _with_arguments("round", "this", "decimals"),
+    exp.Length: _with_arguments("length", "this"),
+    exp.Left: _with_arguments("left", "this", "expression"),
+    exp.Right: _with_arguments("right", "this", "expression"),
+    exp.UnixToTime: _with_arguments("to_timestamp", "this"),
     exp.TimeToStr: _formatted("strftime"),
     exp.StrToTime: _formatted("strptime"),
-    exp.SHA2: _only("sha256", "this"),
-    exp.SHA2Digest: _only("sha256", "this"),
+    exp.SHA2: _with_arguments("sha256", "this"),
+    exp.SHA2Digest: _with_arguments("sha256", "this"),
     exp.Struct: struct_of,
 }

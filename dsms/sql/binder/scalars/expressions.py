@@ -10,7 +10,7 @@ from sqlglot import exp
 from dsms.model.position import error_at, position_of
 from dsms.model.types import parse_type
 from dsms.sql.binder.scalars.expression_functions import PYTHON, bind_function, similar_pattern, struct_of
-from dsms.sql.binder.scalars.python_functions import bind_defined
+from dsms.sql.binder.scalars.python_functions import bind_python_call
 from dsms.sql.binder.scalars.times import bind_time_arithmetic
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.interval import parse_interval
@@ -75,11 +75,11 @@ def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
 
 @singledispatch
 def _bind(node: exp.Expr, scope: Scope) -> Expression:
-    if isinstance(node, exp.EQ | exp.NEQ) and (sides := _rows(node.this, node.expression)) is not None:
-        same = _same(sides, scope)
+    if isinstance(node, exp.EQ | exp.NEQ) and (sides := _row_pairs(node.this, node.expression)) is not None:
+        same = _rows_equal(sides, scope)
         return same if isinstance(node, exp.EQ) else call("not", same)
-    if isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE) and (sides := _rows(node.this, node.expression)):
-        return _in_order(_BINARY[type(node)], sides, scope)
+    if isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE) and (sides := _row_pairs(node.this, node.expression)):
+        return _rows_compared(_BINARY[type(node)], sides, scope)
     if isinstance(node, exp.EQ) and (listed := _any_of(node.expression)) is not None:
         return bind_expression(exp.In(this=node.this, expressions=listed), scope)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
@@ -89,7 +89,7 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
     if (defined := node.meta.get(PYTHON)) is not None:
-        return bind_defined(node, defined, lambda child: bind_expression(child, scope))
+        return bind_python_call(node, defined, lambda child: bind_expression(child, scope))
     if isinstance(node, exp.Func):
         return bind_function(node, lambda child: bind_expression(child, scope))
     raise error_at(node, f'"{node.key.upper()}" is not supported in a row expression')
@@ -234,8 +234,8 @@ def _is(node: exp.Is, scope: Scope, *, negated: bool) -> Expression:
 def _(node: exp.Between, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
         raise error_at(node, "BETWEEN SYMMETRIC is not supported", hint="use BETWEEN LEAST(a, b) AND GREATEST(a, b)")
-    if (above := _rows(node.this, node.args["low"])) and (below := _rows(node.this, node.args["high"])):
-        ends = (_in_order("greater_or_equal", above, scope), _in_order("less_or_equal", below, scope))
+    if (above := _row_pairs(node.this, node.args["low"])) and (below := _row_pairs(node.this, node.args["high"])):
+        ends = (_rows_compared("greater_or_equal", above, scope), _rows_compared("less_or_equal", below, scope))
         return _negated(node, call("and", *ends))
     value = bind_expression(node.this, scope)
     low, high = bind_expression(node.args["low"], scope), bind_expression(node.args["high"], scope)
@@ -251,8 +251,10 @@ def _negated(node: exp.Expr, result: Expression) -> Expression:
 def _(node: exp.In, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest"):
         raise error_at(node, "a subquery is not supported in a row expression")
-    if (rows := [_rows(node.this, choice) for choice in node.expressions]) and all(row is not None for row in rows):
-        tests = [_same(row, scope) for row in rows if row is not None]
+    if (rows := [_row_pairs(node.this, choice) for choice in node.expressions]) and all(
+        row is not None for row in rows
+    ):
+        tests = [_rows_equal(row, scope) for row in rows if row is not None]
         return tests[0] if len(tests) == 1 else call("or", *tests)
     value = bind_expression(node.this, scope)
     choices = [bind_expression(choice, scope) for choice in node.expressions]
@@ -262,7 +264,7 @@ def _(node: exp.In, scope: Scope) -> Expression:
     return tests[0] if len(tests) == 1 else call("or", *tests)
 
 
-def _rows(left: exp.Expr, right: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]] | None:
+def _row_pairs(left: exp.Expr, right: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]] | None:
     """The pairs of values of two rows in parentheses, `(a, b)` and `(1, 2)`; None if these are not two rows."""
     one, other = left.unnest(), right.unnest()
     if not (isinstance(one, exp.Tuple) and isinstance(other, exp.Tuple)):
@@ -274,18 +276,18 @@ def _rows(left: exp.Expr, right: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]] | 
     return list(zip(one.expressions, other.expressions, strict=True))
 
 
-def _same(pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
+def _rows_equal(pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
     """Whether the two values of each pair are equal."""
     tests = [call("equal", bind_expression(one, scope), bind_expression(other, scope)) for one, other in pairs]
     return tests[0] if len(tests) == 1 else call("and", *tests)
 
 
-def _in_order(operator: str, pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
+def _rows_compared(operator: str, pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
     """Compares two rows by an operator such as `less`: the first pair of values that differ decides."""
     one, other = (bind_expression(value, scope) for value in pairs[0])
     if len(pairs) == 1:
         return call(operator, one, other)
-    rest = call("and", call("equal", one, other), _in_order(operator, pairs[1:], scope))
+    rest = call("and", call("equal", one, other), _rows_compared(operator, pairs[1:], scope))
     return call("or", call(operator.removesuffix("_or_equal"), one, other), rest)
 
 
@@ -348,11 +350,11 @@ def _cast(node: exp.Cast, scope: Scope, *, safe: bool) -> Expression:
     result = cast(value, target, safe=safe)
     folds = pa.types.is_date32(target) or pa.types.is_timestamp(target)
     if folds and not safe and isinstance(value, Literal) and isinstance(value.value, str):
-        return _moment(value.value, target, node)
+        return _parsed_time(value.value, target, node)
     return result
 
 
-def _moment(text: str, target: pa.DataType, node: exp.Expr) -> Literal:
+def _parsed_time(text: str, target: pa.DataType, node: exp.Expr) -> Literal:
     try:
         moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError as error:
@@ -400,12 +402,12 @@ def _(node: exp.Bracket, scope: Scope) -> Expression:
         bounds = [_bound_of(part.args.get(key), last, scope) for key, last in (("this", 1), ("expression", 2**31))]
         return call("array_slice", bind_expression(node.this, scope), *bounds)
     index = bind_expression(node.expressions[0], scope)
-    if isinstance(index, Literal) and isinstance(index.value, int) and _shifted(node.expressions[0]):
+    if isinstance(index, Literal) and isinstance(index.value, int) and _counts_from_zero(node.expressions[0]):
         index = Literal(index.value + 1, index.type)
     return call("subscript", bind_expression(node.this, scope), index)
 
 
-def _shifted(index: exp.Expr) -> bool:
+def _counts_from_zero(index: exp.Expr) -> bool:
     """Whether the PostgreSQL parser replaced a literal index by one that counts from 0: the new literal has no location
     in the text."""
     return not any("line" in part.meta for part in index.walk())

@@ -1,4 +1,4 @@
-"""Checks that a query calls only functions of the language, those of `docs/functions.md`, whichever engine runs it."""
+"""Checks that a query calls only functions in `docs/functions.md`, even if DuckDB runs it, which has further ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
-from dsms.sql.binder.aggregates.defined_aggregates import Known
+from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup
 from dsms.sql.binder.scalars.expression_functions import function_name, is_supported_call, refuse_unknown, written_name
 from dsms.sql.binder.windows import window_functions
 from dsms.sql.parser.table_names import RELATION_OF
@@ -30,17 +30,17 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     for call in query.find_all(exp.Func):
         if isinstance(call, exp.ExplodingGenerateSeries):
             raise not_supported(call, "generate_series in a query that runs once", "call it in FROM of a view")
-        if not _known(call):
+        if not _is_known(call):
             refuse_unknown(call)
 
 
 def refuse_user_defined_functions(query: exp.Expr, catalog: Catalog) -> None:
     """Raises SqlError at the first call of a user-defined aggregate or function, even if it hides a built-in function:
     the engine that runs a query once does not have them."""
-    written = Known(catalog)
+    aggregates = AggregateLookup(catalog)
     for call in query.find_all(exp.Func):
         name = written_name(call)
-        if not isinstance(call, _NOTATIONS) and (written.has(name) or f"{name}()" in catalog.objects):
+        if not isinstance(call, _NOTATIONS) and (aggregates.has(name) or f"{name}()" in catalog.objects):
             raise error_at(
                 call,
                 f'"{name}" is user-defined, and a statement that runs once can call only built-in functions',
@@ -48,7 +48,7 @@ def refuse_user_defined_functions(query: exp.Expr, catalog: Catalog) -> None:
             )
 
 
-def _known(call: exp.Func) -> bool:
+def _is_known(call: exp.Func) -> bool:
     if isinstance(call, _NOTATIONS) or aggregate_function(call) is not None or is_supported_call(call):
         return True
     if isinstance(call.parent, exp.Table):

@@ -22,7 +22,7 @@ NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN 
 #: The key in the `meta` of a column Now for the points at which this Now advances.
 POINTS = "points"
 _BIGINT = pa.int64()
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
@@ -65,10 +65,11 @@ def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope
         raise error_at(parent, f'Now cancels out in "{parent.sql()}"', hint="compare without Now")
     if len(form.points) > 1:
         raise error_at(parent, "clocks with different points cannot be compared")
-    scale = 1000 if any(_is_moment(term) for _, term in form.terms) else 1
+    # instants are compared with timestamps in microseconds: an instant is then a millisecond
+    scale = 1000 if any(_is_date_or_time(term) for _, term in form.terms) else 1
     side = 1 if form.slope > 0 else -1
     rest = _sum([(-side * factor, _integer(term, scale)) for factor, term in form.terms])
-    return _solved(side * form.slope * scale, rest, kind if side > 0 else _TURNED[kind], next(iter(form.points)))
+    return _solved(side * form.slope * scale, rest, kind if side > 0 else _MIRRORED[kind], next(iter(form.points)))
 
 
 def _solved(slope: int, rest: Expression, kind: type[exp.Expr], points: Periodic | None) -> Bound:
@@ -125,11 +126,11 @@ def _not_linear(node: exp.Expr) -> SqlError:
 
 
 def _value(node: exp.Expr, scope: Scope) -> Expression:
-    """A term without Now: a whole number of instants, an interval of fixed length, or a moment."""
+    """A term without Now: a whole number of instants, an interval of fixed length, or a date or timestamp."""
     if isinstance(node.unnest(), exp.Interval):
         return Literal(_milliseconds(node.unnest()), _BIGINT)
     bound = bind_expression(node, scope)
-    if pa.types.is_integer(bound.type) or _is_moment(bound):
+    if pa.types.is_integer(bound.type) or _is_date_or_time(bound):
         return bound
     raise error_at(node, f"Now is compared with instants (BIGINT) and TIMESTAMPs, not with {type_name(bound.type)}")
 
@@ -153,12 +154,12 @@ def milliseconds_of(interval: Interval, node: exp.Expr) -> int:
     return micros // 1000
 
 
-def _is_moment(term: Expression) -> bool:
+def _is_date_or_time(term: Expression) -> bool:
     return pa.types.is_timestamp(term.type) or pa.types.is_date(term.type)
 
 
 def _integer(term: Expression, scale: int) -> Expression:
-    if _is_moment(term):
+    if _is_date_or_time(term):
         return call("epoch_us", cast(term, pa.timestamp("us")))
     integer = cast(term, _BIGINT) if not isinstance(term, Literal) else Literal(term.value, _BIGINT)
     return integer if scale == 1 else call("multiply", integer, Literal(scale, _BIGINT))
@@ -209,7 +210,7 @@ def _modulo(value: Expression, divisor: int) -> Expression:
     return call("modulo", call("add", call("modulo", value, modulus), modulus), modulus)
 
 
-def synchronised(bound: Expression, points: Periodic | None) -> Expression:
+def next_point(bound: Expression, points: Periodic | None) -> Expression:
     """The first of `points` at or after a bound: the instant at which a Now that advances at `points` reaches it."""
     if points is None or points.period == 1:
         return bound

@@ -16,7 +16,7 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scalars.conditions import all_of
-from dsms.sql.binder.scalars.now_bounds import NOW_HINT, Bound, bound_of, synchronised, tightest
+from dsms.sql.binder.scalars.now_bounds import NOW_HINT, Bound, bound_of, next_point, tightest
 from dsms.sql.binder.scalars.predicates import is_now, predicate
 from dsms.sql.binder.scope import Scope
 from operators.expressions import Expression, call
@@ -41,7 +41,7 @@ Form = list[tuple[Part, ...]]
 def now_filter(conjuncts: list[exp.Expr], relation: Relation, context: Context) -> logical.Node:
     """The rows that satisfy predicates over Now, at the instants at which they do. Raises SqlError."""
     forms = [_form(conjunct, relation.scope) for conjunct in conjuncts]
-    disjuncts = _every(forms, conjuncts[0])
+    disjuncts = _conjunction(forms, conjuncts[0])
     return logical.NowFilter(relation.node, tuple(dict.fromkeys(map(_range, disjuncts))))
 
 
@@ -62,7 +62,7 @@ def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:
         case exp.And() | exp.Or():
             sides = [_form(node.this, scope, negated), _form(node.expression, scope, negated)]
             every = isinstance(node, exp.And) is not negated
-            return _every(sides, node) if every else [*sides[0], *sides[1]]
+            return _conjunction(sides, node) if every else [*sides[0], *sides[1]]
         case exp.Between():
             return _between(node, scope, negated is not bool(node.args.get("negate")))
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
@@ -75,7 +75,7 @@ def _between(node: exp.Between, scope: Scope, negated: bool) -> Form:
         _compared(node.this, node.args["low"], exp.LT if negated else exp.GTE, scope),
         _compared(node.this, node.args["high"], exp.GT if negated else exp.LTE, scope),
     )
-    return [*sides[0], *sides[1]] if negated else _every(list(sides), node)
+    return [*sides[0], *sides[1]] if negated else _conjunction(list(sides), node)
 
 
 def _comparison(node: exp.Expr, kind: type[exp.Expr], scope: Scope) -> Form:
@@ -88,7 +88,7 @@ def _compared(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scop
     return [(bound_of(left, right, kind, scope),)]
 
 
-def _every(forms: list[Form], node: exp.Expr) -> Form:
+def _conjunction(forms: list[Form], node: exp.Expr) -> Form:
     """The conjunction of forms. Raises SqlError if it has too many disjuncts."""
     if reduce(lambda count, form: count * len(form), forms, 1) > _MOST_DISJUNCTS:
         raise error_at(node, f"a condition over Now has more than {_MOST_DISJUNCTS} alternatives")
@@ -108,4 +108,4 @@ def _values(bounds: list[Bound], side: str) -> Iterator[Expression]:
     for bound in bounds:
         value = bound.lower if side == "lower" else bound.upper
         if value is not None:
-            yield synchronised(value, bound.points)
+            yield next_point(value, bound.points)

@@ -1,4 +1,4 @@
-"""Parsed conjunctions: their parts, and the columns, subqueries and Now that a part contains."""
+"""Splits parsed conditions into their conjuncts, and finds the columns, subqueries and Now in them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from operators.expressions import Expression, type_name
 _NOW = "now"
 
 
-def split(node: exp.Expr | None) -> list[exp.Expr]:
+def parsed_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """The parts of a conjunction.
 
     >>> from sqlglot import parse_one
-    >>> [part.sql() for part in split(parse_one("a AND (b AND c OR d) AND (e AND f)"))]
+    >>> [part.sql() for part in parsed_conjuncts(parse_one("a AND (b AND c OR d) AND (e AND f)"))]
     ['a', '(b AND c OR d)', 'e', 'f']
     """
     if node is None:
         return []
     inner = node.unnest()
     if isinstance(inner, exp.And):
-        return [*split(inner.this), *split(inner.expression)]
+        return [*parsed_conjuncts(inner.this), *parsed_conjuncts(inner.expression)]
     return [node]
 
 
@@ -42,7 +42,7 @@ def has_subquery(node: exp.Expr) -> bool:
     return node.find(exp.Query) is not None
 
 
-def own_columns(node: exp.Expr) -> list[exp.Column]:
+def columns_outside_subqueries(node: exp.Expr) -> list[exp.Column]:
     """The columns of an expression, except those in its subqueries."""
     return [
         part for part in node.walk(prune=lambda inner: isinstance(inner, exp.Query)) if isinstance(part, exp.Column)
@@ -56,10 +56,10 @@ def is_now(node: exp.Expr, scope: Scope) -> bool:
     return node.name.casefold() == _NOW and not scope.has(node.name)
 
 
-def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[exp.Expr]]:
+def split_by_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """Divides predicates into those without Now and those with it."""
     plain: list[exp.Expr] = []
     timed: list[exp.Expr] = []
     for node in nodes:
-        (timed if any(is_now(column, scope) for column in own_columns(node)) else plain).append(node)
+        (timed if any(is_now(column, scope) for column in columns_outside_subqueries(node)) else plain).append(node)
     return plain, timed

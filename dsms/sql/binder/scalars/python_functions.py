@@ -12,7 +12,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Function
 from dsms.model.position import error_at
-from dsms.model.sizes import read_bytes
+from dsms.model.sizes import parse_size
 from dsms.model.types import parse_type
 from dsms.sql.binder.scalars.expression_functions import PYTHON, Bind, arguments_of, written_name
 from dsms.sql.parser import functions as syntax
@@ -79,14 +79,14 @@ def _seconds(clause: st.Clause) -> float:
 
 def _memory(clause: st.Clause) -> int:
     text = " ".join(clause.words)
-    size = read_bytes(text) if text[:1].isdigit() else None
+    size = parse_size(text) if text[:1].isdigit() else None
     if not size:
         raise clause.place.error("MEMORY needs a size", "have: '256 MB', '1 GiB'")
     return size
 
 
 @lru_cache(maxsize=256)
-def _defined(sql: str) -> PythonFunction:
+def _definition(sql: str) -> PythonFunction:
     (statement,) = parse(sql, STARTS)
     assert isinstance(statement, syntax.CreateFunction)
     return definition_of(statement)
@@ -95,7 +95,7 @@ def _defined(sql: str) -> PythonFunction:
 def function_of(catalog: Catalog, name: str) -> PythonFunction | None:
     """The current definition of a function; None if the catalog has no function of this name."""
     found = catalog.get(f"{name}()")
-    return _defined(found.versions[-1].sql) if isinstance(found, Function) else None
+    return _definition(found.versions[-1].sql) if isinstance(found, Function) else None
 
 
 def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
@@ -105,7 +105,7 @@ def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
             node.meta[PYTHON] = found
 
 
-def bind_defined(node: exp.Expr, function: PythonFunction, bind: Bind) -> Expression:
+def bind_python_call(node: exp.Expr, function: PythonFunction, bind: Bind) -> Expression:
     """Binds a call and widens its arguments to the types of the parameters. Raises SqlError if they do not fit."""
     arguments = [bind(argument) for argument in arguments_of(node)]
     wanted = [type_ for _, type_ in function.parameters]

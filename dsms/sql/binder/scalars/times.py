@@ -21,15 +21,15 @@ def bind_time_arithmetic(node: exp.Expr, bind: Bind) -> Expression | None:
     """The bound `t + n * INTERVAL`, `a - b < INTERVAL`, `EXTRACT(EPOCH FROM a - b)` or `t AT TIME ZONE a AT TIME ZONE
     b`; None for every other node. Raises SqlError."""
     if isinstance(node, exp.Add | exp.Sub):
-        return _moved(node, bind)
+        return _shifted_time(node, bind)
     if type(node) in OPERATORS:
-        return _compared(node, bind)
+        return _length_comparison(node, bind)
     if isinstance(node, exp.Extract) and node.this.name.upper() == "EPOCH":
         return _seconds(node.expression, bind)
     return _in_zone(node, bind) if isinstance(node, exp.AtTimeZone) else None
 
 
-def _moved(node: exp.Add | exp.Sub, bind: Bind) -> Expression | None:
+def _shifted_time(node: exp.Add | exp.Sub, bind: Bind) -> Expression | None:
     """A timestamp plus or minus a multiple of an interval; None for every other node."""
     time, product = node.this, _multiple(node.expression)
     if product is None and isinstance(node, exp.Add):
@@ -53,7 +53,7 @@ def _multiple(node: exp.Expr) -> tuple[exp.Interval, exp.Expr] | None:
     return None
 
 
-def _compared(node: exp.Expr, bind: Bind) -> Expression | None:
+def _length_comparison(node: exp.Expr, bind: Bind) -> Expression | None:
     """The comparison of the time between two timestamps with an interval; None for every other node."""
     sides = node.this.unnest(), node.expression.unnest()
     # decided before anything is bound: binding the operands twice at each level would take exponential time

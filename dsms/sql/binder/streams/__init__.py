@@ -1,1 +1,1 @@
-"""Binds what is peculiar to streams: Istream and Dstream, the clock, synchronisation, order of arrival."""
+"""Binds what only streams have: Istream and Dstream, the clock, synchronisation, order of arrival."""

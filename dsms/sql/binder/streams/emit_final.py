@@ -16,7 +16,7 @@ _HINT = (
 )
 
 
-def finals(relation: Relation, query: exp.Expr) -> Relation:
+def with_final_groups(relation: Relation, query: exp.Expr) -> Relation:
     """The groups of a query with EMIT FINAL, each from the instant at which it is final. Raises SqlError for groups
     that are never final.
 

@@ -13,14 +13,14 @@ from dsms.sql.parser.table_names import name_and_place
 from operators.streams.once_an_instant import OnceAnInstant
 
 
-def merged(node: logical.Union) -> logical.Node:
+def merged_streams(node: logical.Union) -> logical.Node:
     """The merge of streams, without duplicates."""
     return logical.Apply(node, OnceAnInstant(tuple(schema(node).names)))
 
 
 def unites_streams(query: exp.SetOperation, sides: tuple[Relation, Relation], context: Context) -> bool:
     """Whether both sides read only declared and derived streams, without a window and not as relations."""
-    if not context.streams_united or context.base is not None:
+    if not context.streams_united or context.domain is not None:
         return False
     return all(_is_stream(part, side, context) for part, side in zip((query.left, query.right), sides, strict=True))
 

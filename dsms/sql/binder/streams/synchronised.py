@@ -7,7 +7,7 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.objects import Query, Source
 from dsms.model.position import error_at, position_of
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.binder.from_clause.catalog_relations import plan_of
 from dsms.sql.binder.relation import Context, Relation, bind_relation
 from dsms.sql.binder.streams.clock import clock_view, is_clock, view_tree
@@ -37,7 +37,7 @@ def _points(table: exp.Expr, context: Context) -> Periodic | logical.Node:
     name, at = name_and_place(table)
     if is_clock(name):
         return Periodic(1)
-    place, catalog = Place(*position_of(at)), context.catalog
+    place, catalog = TextLocation(*position_of(at)), context.catalog
     context.on_name(name)
     stream = catalog.find(name, place)
     if isinstance(stream, Source):

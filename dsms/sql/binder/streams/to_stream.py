@@ -14,9 +14,9 @@ from dsms.sql.binder.relation import Context, Relation, bind_relation
 from dsms.sql.parser.nodes import StreamOf
 from operators.sync.sync_points import Periodic
 
-_LASTING = "use Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
-_NO_DEFAULT = "use Istream(…), Dstream(…) or Rstream(…) around its select list"
-_HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[Sync](…) at the points of a clock"
+_PIPES_HINT = "use Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
+_NO_DEFAULT_HINT = "use Istream(…), Dstream(…) or Rstream(…) around its select list"
+_RSTREAM_HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[Sync](…) at the points of a clock"
 
 
 def bind_stream(node: exp.Expr, context: Context) -> Relation:
@@ -46,12 +46,12 @@ def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
             raise error_at(
                 at,
                 "WINDOW counts a row at each instant at which it is valid, but these rows are valid for more than one",
-                hint=_LASTING,
+                hint=_PIPES_HINT,
             )
         return logical.ToStream(node, "rstream")
     if isinstance(at.this, exp.Subquery):
         raise error_at(
-            at, "rows can leave the subquery, so CQL defines no default stream for its window", hint=_NO_DEFAULT
+            at, "rows can leave the subquery, so CQL defines no default stream for its window", hint=_NO_DEFAULT_HINT
         )
     return logical.ToStream(node, "istream")
 
@@ -62,7 +62,7 @@ def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:
         return None
     points = points_of(node)
     if points is None:
-        raise error_at(at, "Rstream would return the whole relation at every instant", hint=_HINT)
+        raise error_at(at, "Rstream would return the whole relation at every instant", hint=_RSTREAM_HINT)
     return points
 
 

@@ -170,8 +170,8 @@ _BY_KIND: dict[str, Callable[[exp.Expr, Relation, tuple[str, ...]], Relation]] =
     "rows": _rows,
 }
 
-#: The binders of items of FROM other than names, queries and values.
-WINDOWED: dict[type[exp.Expr], Callable[[exp.Expr, Context], Relation]] = {
+#: Binds the items of FROM other than names, queries and values, by the class of their nodes.
+FROM_ITEM_BINDERS: dict[type[exp.Expr], Callable[[exp.Expr, Context], Relation]] = {
     nodes.StreamWindow: bind_window,
     nodes.WindowTable: bind_window_table,
     nodes.TableFunction: bind_table_function,

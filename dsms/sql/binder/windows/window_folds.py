@@ -1,4 +1,8 @@
-"""Binds ESL's windows: aggregates OVER (… PRECEDING [SLIDE … | ACTIVE EXPIRATION]) of a stream, in its row order."""
+"""Binds ESL's windows: aggregates OVER (… PRECEDING [SLIDE … | ACTIVE EXPIRATION]) of a stream, in its row order.
+
+Each becomes a fold (`StreamFold`), which passes every arriving row to the aggregate and keeps only the state of the
+aggregate and the rows of the window.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from dsms.model.position import error_at
 from dsms.model.properties import append_only, sources
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregates.aggregate_calls import AggregateCall, aggregate_call
-from dsms.sql.binder.aggregates.defined_aggregates import BUILT_IN, Known
+from dsms.sql.binder.aggregates.defined_aggregates import BUILT_IN, AggregateLookup
 from dsms.sql.binder.aggregates.grouping import defined_call
 from dsms.sql.binder.query.order_and_limit import value_of
 from dsms.sql.binder.relation import Context, Relation
-from dsms.sql.binder.scalars.conditions import extended, fresh
+from dsms.sql.binder.scalars.conditions import extended, unique_name
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scalars.predicates import predicate
 from dsms.sql.binder.scope import Scope
@@ -34,8 +38,8 @@ from operators.user_aggregates.stream_fold import StreamFold
 
 
 @dataclass(frozen=True)
-class _Window:
-    """A bound call: its definitions and arguments, the columns of PARTITION BY, and the frame."""
+class _BoundCall:
+    """A call with OVER: its base and window definitions, its arguments, the columns of PARTITION BY, and its frame."""
 
     node: exp.Window
     base: Definition | None
@@ -54,12 +58,12 @@ class _Window:
 def is_fold(window: exp.Window, relation: Relation) -> bool:
     """Whether a call with OVER is one of ESL's: of a user-defined aggregate, with SLIDE or ACTIVE EXPIRATION, or of a
     built-in aggregate over a RANGE without ORDER BY, which follows the order of the stream."""
-    written, spec = _call_of(window), window.args.get("spec")
-    if written is None:
+    parsed, spec = _call_of(window), window.args.get("spec")
+    if parsed is None:
         return False
-    if written.known is not None or (spec is not None and (spec.args.get("slide") or spec.args.get("active"))):
+    if parsed.lookup is not None or (spec is not None and (spec.args.get("slide") or spec.args.get("active"))):
         return True
-    plain = spec is not None and not window.args.get("order") and written.function.name in BUILT_IN
+    plain = spec is not None and not window.args.get("order") and parsed.function.name in BUILT_IN
     return bool(plain) and _is_range(spec) and append_only(relation.node)
 
 
@@ -83,71 +87,74 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
         raise error_at(
             first, "windows with SLIDE or ACTIVE EXPIRATION must all be the same", hint="use a SELECT for each"
         )
-    node, known = relation.node, dict(relation.scope.known)
-    alike = [[window for window in bound if (window.partition, window.frame) == kind] for kind in kinds]
-    certain = [same for same in alike if all(window.built_in for window in same)]
-    others = [same for same in alike if same not in certain]
+    node, computed = relation.node, dict(relation.scope.computed)
+    groups = [[window for window in bound if (window.partition, window.frame) == kind] for kind in kinds]
+    built_in = [group for group in groups if all(window.built_in for window in group)]
+    user_defined = [group for group in groups if group not in built_in]
     # A user-defined aggregate may return any number of rows for a row of the stream, but every window must read the
-    # rows of the stream itself. So built-in aggregates come first, and several others are computed side by side.
-    for same in [*certain, *others] if len(others) < 2 else certain:
-        node, made = _folded(node, same)
-        known |= made
-    if len(others) > 1:
-        node, results = _side_by_side(node, others)
-        known |= results
-    return replace(relation, node=node, scope=replace(relation.scope, known=known))
+    # rows of the stream itself. So windows of built-in aggregates come first, and several windows of user-defined ones
+    # are computed side by side.
+    for group in [*built_in, *user_defined] if len(user_defined) < 2 else built_in:
+        node, made = _folded(node, group)
+        computed |= made
+    if len(user_defined) > 1:
+        node, results = _side_by_side(node, user_defined)
+        computed |= results
+    return replace(relation, node=node, scope=replace(relation.scope, computed=computed))
 
 
 def _folded(
-    node: logical.Node, windows: list[_Window], *, listed: bool = False
+    node: logical.Node, calls: list[_BoundCall], *, listed: bool = False
 ) -> tuple[logical.Node, dict[int, Column]]:
     """The plan with the results of calls that have the same window, and the column of each. With `listed`, a column
     has lists of all values that its call returns for a row."""
-    partition = windows[0].partition
+    partition = calls[0].partition
     values = [(f"__p{at}", value) for at, value in enumerate(partition)]
-    values += [(f"__a{at}_{n}", value) for at, own in enumerate(windows) for n, value in enumerate(own.arguments)]
+    values += [
+        (f"__a{at}_{n}", value) for at, bound_call in enumerate(calls) for n, value in enumerate(bound_call.arguments)
+    ]
     node, columns = extended(node, values)
     keys = tuple(column.name for column in columns[: len(partition)])
     rest = [column.name for column in columns[len(partition) :]]
     arguments = []
-    for own in windows:
-        arguments.append(tuple(rest[: len(own.arguments)]))
-        rest = rest[len(own.arguments) :]
-    frame = windows[0].frame
-    if (pane := _pane(windows)) > 1:
+    for bound_call in calls:
+        arguments.append(tuple(rest[: len(bound_call.arguments)]))
+        rest = rest[len(bound_call.arguments) :]
+    frame = calls[0].frame
+    if (pane := _pane(calls)) > 1:
         assert frame.length is not None and frame.slide is not None
-        node, panes = _applied(node, windows, arguments, keys, Frame("rows", pane, pane))
+        node, panes = _applied(node, calls, arguments, keys, Frame("rows", pane, pane))
         slide = frame.slide // pane
         frame = Frame("rows", frame.length // pane, None if slide == 1 else slide)
         arguments = [(column.name,) for column in panes]
-    node, results = _applied(node, windows, arguments, keys, frame, listed=listed)
-    return node, {id(own.node): column for own, column in zip(windows, results, strict=True)}
+    node, results = _applied(node, calls, arguments, keys, frame, listed=listed)
+    return node, {id(bound_call.node): column for bound_call, column in zip(calls, results, strict=True)}
 
 
-def _side_by_side(node: logical.Node, windows: list[list[_Window]]) -> tuple[logical.Node, dict[int, Expression]]:
+def _side_by_side(node: logical.Node, groups: list[list[_BoundCall]]) -> tuple[logical.Node, dict[int, Expression]]:
     """The plan with the results of several windows, each computed over the rows of the stream itself."""
     lists: list[list[Column]] = []
-    for same in windows:
-        node, made = _folded(node, same, listed=True)
-        lists.append([made[id(own.node)] for own in same])
+    for group in groups:
+        node, made = _folded(node, group, listed=True)
+        lists.append([made[id(bound_call.node)] for bound_call in group])
     columns = [column for group in lists for column in group]
     names, fields = list(schema(node).names), []
     for column in columns:
         assert isinstance(column.type, pa.ListType)
-        fields.append(pa.field(fresh("__w", names), column.type.value_type))
+        fields.append(pa.field(unique_name("__w", names), column.type.value_type))
         names.append(fields[-1].name)
     paired = PairedResults(tuple(tuple(column.name for column in group) for group in lists), tuple(fields))
     results = [Column(field.name, field.type, True) for field in fields]
-    nodes = [own.node for same in windows for own in same]
-    known: dict[int, Expression] = {id(own): result for own, result in zip(nodes, results, strict=True)}
-    return logical.Apply(node, paired), known
+    nodes = [bound_call.node for group in groups for bound_call in group]
+    computed: dict[int, Expression] = {id(call_node): result for call_node, result in zip(nodes, results, strict=True)}
+    return logical.Apply(node, paired), computed
 
 
-def _pane(windows: list[_Window]) -> int:
+def _pane(calls: list[_BoundCall]) -> int:
     """The number of rows of a pane, which every window holds as a whole or not at all; 1 if panes cannot be used."""
-    frame = windows[0].frame
+    frame = calls[0].frame
     slides = frame.kind == "rows" and frame.length is not None and frame.slide is not None
-    if not slides or not all(own.algebraic for own in windows):
+    if not slides or not all(bound_call.algebraic for bound_call in calls):
         return 1
     assert frame.length is not None and frame.slide is not None
     return gcd(frame.length, frame.slide) if frame.slide < frame.length else 1
@@ -155,79 +162,85 @@ def _pane(windows: list[_Window]) -> int:
 
 def _applied(
     node: logical.Node,
-    windows: list[_Window],
+    calls: list[_BoundCall],
     arguments: list[tuple[str, ...]],
     keys: tuple[str, ...],
     frame: Frame,
     *,
     listed: bool = False,
 ) -> tuple[logical.Node, list[Column]]:
-    calls: list[FoldCall] = []
+    folds: list[FoldCall] = []
     names = list(schema(node).names)
-    for own, named in zip(windows, arguments, strict=True):
-        name = fresh("__w", names)
+    for bound_call, named in zip(calls, arguments, strict=True):
+        name = unique_name("__w", names)
         names.append(name)
         try:
-            calls.append(chosen(name, own.base, own.window, named, frame))
+            folds.append(chosen(name, bound_call.base, bound_call.window, named, frame))
         except UserError as error:
-            raise error_at(own.node, error.message, hint=error.hint) from error
-    fold = StreamFold(keys, tuple(calls), frame, schema(node), listed)
+            raise error_at(bound_call.node, error.message, hint=error.hint) from error
+    fold = StreamFold(keys, tuple(folds), frame, schema(node), listed)
     return logical.Apply(node, fold), [Column(made.name, made.type, True) for made in fold.added]
 
 
 # --- binding of a call
 
 
-def _bound(window: exp.Window, relation: Relation, context: Context) -> _Window:
+def _bound(window: exp.Window, relation: Relation, context: Context) -> _BoundCall:
     scope = relation.scope
-    written = _call_of(window)
-    assert written is not None
-    if written.distinct or written.order:
+    parsed = _call_of(window)
+    assert parsed is not None
+    if parsed.distinct or parsed.order:
         raise error_at(window, "DISTINCT and ORDER BY are not supported in a call with OVER")
-    base, own, arguments = _definitions(window, written, scope, context)
-    if base is None and own is None:
+    base, for_windows, arguments = _definitions(window, parsed, scope, context)
+    if base is None and for_windows is None:
         have = ", ".join(sorted(BUILT_IN))
         raise error_at(
-            window, f'"{written.function.name}" is not an aggregate for windows of a stream', hint=f"have: {have}"
+            window, f'"{parsed.function.name}" is not an aggregate for windows of a stream', hint=f"have: {have}"
         )
     partition = tuple(bind_expression(key, scope) for key in window.args.get("partition_by") or ())
     _check_order(window, relation)
-    return _Window(window, base, own, arguments, partition, fold_frame_of(window), built_in=written.known is None)
+    return _BoundCall(
+        window, base, for_windows, arguments, partition, fold_frame_of(window), built_in=parsed.lookup is None
+    )
 
 
 def _definitions(
-    window: exp.Window, written: AggregateCall, scope: Scope, context: Context
+    window: exp.Window, parsed: AggregateCall, scope: Scope, context: Context
 ) -> tuple[Definition | None, Definition | None, tuple[Expression, ...]]:
-    if written.known is None:
-        return _built_in(written, scope, context)
-    if written.condition is not None:
+    if parsed.lookup is None:
+        return _built_in(parsed, scope, context)
+    if parsed.condition is not None:
         raise error_at(window, "FILTER is not supported for a user-defined aggregate with OVER", hint="use WHERE")
-    base, arguments = defined_call(window, written, scope)
-    own, window_arguments = defined_call(window, written, scope, window=True)
-    if base is not None and own is not None and [t for _, t in base.parameters] != [t for _, t in own.parameters]:
+    base, arguments = defined_call(window, parsed, scope)
+    for_windows, window_arguments = defined_call(window, parsed, scope, window=True)
+    if (
+        base is not None
+        and for_windows is not None
+        and [t for _, t in base.parameters] != [t for _, t in for_windows.parameters]
+    ):
         base = None
-    return base, own, arguments if base is not None else window_arguments
+    return base, for_windows, arguments if base is not None else window_arguments
 
 
 def _built_in(
-    written: AggregateCall, scope: Scope, context: Context
+    parsed: AggregateCall, scope: Scope, context: Context
 ) -> tuple[Definition | None, Definition | None, tuple[Expression, ...]]:
     """The library's definitions of one of SQL's five aggregates, and the arguments. Sums of integers are BIGINT."""
-    name, known = written.function.name, Known(context.catalog)
-    values = [bind_expression(argument, scope) for argument in written.arguments] or [Literal(True, pa.bool_())]
+    name, known = parsed.function.name, AggregateLookup(context.catalog)
+    values = [bind_expression(argument, scope) for argument in parsed.arguments] or [Literal(True, pa.bool_())]
     if name == "sum" and pa.types.is_integer(values[0].type):
         values = [cast(values[0], pa.int64())]
     if pa.types.is_decimal(values[0].type):
         values = [cast(values[0], pa.float64())]
-    if written.condition is not None:
-        condition = predicate(written.condition, scope, "FILTER")
+    if parsed.condition is not None:
+        condition = predicate(parsed.condition, scope, "FILTER")
         values = [call("case", condition, values[0], Literal(None, pa.null()))]
     types = tuple(value.type for value in values)
-    base, own = known.base(name, types), known.window(name, types)
-    definition = base or own
+    base, for_windows = known.base(name, types), known.window(name, types)
+    definition = base or for_windows
     if definition is None:
         return None, None, ()
-    return base, own, tuple(cast(v, type_) for v, (_, type_) in zip(values, definition.parameters, strict=True))
+    return base, for_windows, tuple(cast(v, type_) for v, (_, type_) in zip(values, definition.parameters, strict=True))
 
 
 def _check_order(window: exp.Window, relation: Relation) -> None:

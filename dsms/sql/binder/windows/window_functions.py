@@ -16,12 +16,12 @@ from dsms.model.schema import schema
 from dsms.sql.binder.aggregates.aggregate_calls import AggregateCall, aggregate_call
 from dsms.sql.binder.query.order_and_limit import sort_key, value_of
 from dsms.sql.binder.relation import Context, Relation
-from dsms.sql.binder.scalars.conditions import extended, fresh
+from dsms.sql.binder.scalars.conditions import extended, unique_name
 from dsms.sql.binder.scalars.expression_functions import arguments_of, function_name
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scalars.predicates import predicate
 from dsms.sql.binder.scope import Scope
-from dsms.sql.binder.streams.arrival import Arrived, breaking_ties
+from dsms.sql.binder.streams.arrival import PlanWithArrival, breaking_ties
 from dsms.sql.binder.windows.window_folds import is_fold, with_folds
 from dsms.sql.binder.windows.window_frame import frame_of
 from operators.aggregates import AGGREGATES
@@ -63,21 +63,21 @@ def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr],
         return relation
     named: dict[str, exp.Window] = {window.name.lower(): window for window in query.args.get("windows") or []}
     definitions = [_in_stream_order(_definition(window, named), relation) for window in windows]
-    arrived = Arrived(relation.node, ())
+    arrived = PlanWithArrival(relation.node, ())
     if any(map(_breaks_ties, definitions)):
         arrived = breaking_ties(relation.node)
-    node, known = arrived.node, dict(relation.scope.known)
+    node, known = arrived.node, dict(relation.scope.computed)
     calls: dict[WindowCall, WindowCall] = {}
     for window, definition in zip(windows, definitions, strict=True):
         node, bound = _call(definition, node, relation.scope, context)
         if _breaks_ties(definition):
             bound = replace(bound, order=(*bound.order, *arrived.order))
-        named_call = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
+        named_call = calls.setdefault(bound, replace(bound, name=unique_name(f"__f{len(calls)}", schema(node).names)))
         known[id(window)] = Column(named_call.name, named_call.type, True)
     for partition in dict.fromkeys(window_call.partition for window_call in calls.values()):
         partition_calls = tuple(window_call for window_call in calls.values() if window_call.partition == partition)
         node = logical.WindowFunctions(node, partition_calls)
-    return replace(relation, node=node, scope=replace(relation.scope, known=known))
+    return replace(relation, node=node, scope=replace(relation.scope, computed=known))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _in_stream_order(definition: _Definition, relation: Relation) -> _Definition
 
 def _breaks_ties(definition: _Definition) -> bool:
     """Whether the function can return different values for rows that tie in ORDER BY."""
-    name = function_name(_without_treatment(definition.node.this))
+    name = function_name(_without_nulls_clause(definition.node.this))
     if name in _RANKS:
         return name in ("row_number", "ntile")
     by_rows = definition.spec is not None and str(definition.spec.args.get("kind") or "ROWS").upper() == "ROWS"
@@ -170,7 +170,7 @@ def _call(
 
 def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], tuple[object, ...]]:
     """The name of a function, its arguments and its constants."""
-    inner = _without_treatment(window.this)
+    inner = _without_nulls_clause(window.this)
     if isinstance(window.this, exp.IgnoreNulls) and function_name(inner) not in _VALUES:
         raise not_supported(window, f"IGNORE NULLS of {function_name(inner)}", f"have: {', '.join(_VALUES)}")
     if (aggregate := aggregate_call(inner)) is not None and aggregate.function.name in _AGGREGATES:
@@ -193,7 +193,7 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
     return name, bound[:count], tuple(constants)
 
 
-def _without_treatment(call: exp.Expr) -> exp.Expr:
+def _without_nulls_clause(call: exp.Expr) -> exp.Expr:
     """The call without IGNORE NULLS or RESPECT NULLS."""
     return call.this if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) else call
 

@@ -13,7 +13,7 @@ from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY
 from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.registration.object_columns import why_unknown
+from dsms.registration.object_columns import why_columns_unknown
 from dsms.testing import LocalSession
 
 WHY = 'line 1, column 8: column "nothing" not found; have: S.k, S.v, S.TS'
@@ -42,7 +42,9 @@ def test_other_queries_are_planned(catalog: Catalog, fragment: str | None) -> No
 def test_unplanned_query_is_listed_with_the_reason(catalog: Catalog) -> None:
     lanes = {item.id: QueryStatus(3) for item in catalog.running() if item.name in ("Good", "Too")}
     states = States(
-        lambda: {"e": ExecutorStatus(RUNNING, lanes=lanes)}, {}, unplanned=lambda query: why_unknown(query, catalog)
+        lambda: {"e": ExecutorStatus(RUNNING, lanes=lanes)},
+        {},
+        unplanned=lambda query: why_columns_unknown(query, catalog),
     )
     listed = ObjectDocuments(lambda: catalog, lambda: states).streams()
     found = {document["name"]: (document["state"], len(document["columns"])) for document in listed}

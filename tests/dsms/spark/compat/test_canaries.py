@@ -18,7 +18,7 @@ import pyspark
 import pytest
 
 from dsms.spark.compat import helper_processes, hidden_pandas, scratch_checkpoints, worker_daemon
-from dsms.spark.compat.shortcut import SEEN_WITH, unseen
+from dsms.spark.compat.shortcut import TESTED_VERSIONS, untested
 from dsms.spark.compat.shortcuts import SHORTCUTS
 from dsms.spark.compat.spark_home import linked_home
 
@@ -94,7 +94,7 @@ def test_internals_that_a_trick_relies_on_exist(name: str) -> None:
 
 
 def test_the_installed_spark_is_one_that_was_tried() -> None:
-    assert not unseen(pyspark.__version__), f"try every shortcut, then add {pyspark.__version__} to {SEEN_WITH}"
+    assert not untested(pyspark.__version__), f"try every shortcut, then add {pyspark.__version__} to {TESTED_VERSIONS}"
 
 
 def test_workers_find_no_pandas() -> None:

@@ -17,7 +17,7 @@ from dsms.model.limits import Limits
 from dsms.model.statements import Select
 from dsms.statements.registry import parse
 from dsms.tables.one_time import answer
-from dsms.tables.promising.visits import Coverage, promising_of
+from dsms.tables.promising.visits import Coverage, promising_select
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError
@@ -74,7 +74,7 @@ def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tupl
     (statement,) = parse(query, Limits())
     assert isinstance(statement, Select)
     assert statement.preference is not None
-    asked = promising_of(
+    asked = promising_select(
         statement.select, statement.preference, question_of(statement.select, made.catalog), made.catalog
     )
     (_, rows), seen = asked.answered(relations_of(made), END - 1, answer, clock)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dsms.model import logical
 from dsms.model.properties import inputs
-from dsms.model.rebuild import with_inputs
+from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.rules import Rule
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane

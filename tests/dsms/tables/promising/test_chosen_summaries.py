@@ -11,8 +11,8 @@ from dsms.model.statements import Select
 from dsms.sql.parser.queries import parse_query
 from dsms.statements.registry import parse
 from dsms.tables.one_time import answer
-from dsms.tables.promising.guide import guides_of
-from dsms.tables.promising.visits import promising_of
+from dsms.tables.promising.chosen_summaries import chosen_summaries
+from dsms.tables.promising.visits import promising_select
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
@@ -75,10 +75,10 @@ def test_readable_summary_is_chosen_among_several() -> None:
     made = session(STREAM + SUMMARY + SUMMARY.replace("Sm", "Mine"))
     (statement,) = parse(COUNT, Limits())
     assert isinstance(statement, Select) and statement.preference is not None
-    guides = guides_of(statement.select, statement.preference, made.catalog, lambda name: name == "Mine")
-    assert guides["S"].summary == "Mine"
+    chosen = chosen_summaries(statement.select, statement.preference, made.catalog, lambda name: name == "Mine")
+    assert chosen["S"].summary == "Mine"
     with pytest.raises(SqlError, match='there is no summary of "S" by "v"$|no summary of "S" by "v";'):
-        guides_of(statement.select, statement.preference, made.catalog, lambda name: False)
+        chosen_summaries(statement.select, statement.preference, made.catalog, lambda name: False)
 
 
 def test_a_summary_that_replaced_another_one_is_not_used_before_its_instant() -> None:
@@ -158,7 +158,7 @@ def test_values_that_are_asked_for_are_found_early_in_every_direction(direction:
     (statement,) = parse(text, Limits())
     assert isinstance(statement, Select) and statement.preference is not None
     question = question_of(statement.select, made.catalog)
-    promising = promising_of(statement.select, statement.preference, question, made.catalog)
+    promising = promising_select(statement.select, statement.preference, question, made.catalog)
     ticks = itertools.count()
     relation = relations_of(made)
     (_, rows), seen = promising.answered(relation, 1_999, answer, clock=lambda: float(next(ticks)))
@@ -170,7 +170,7 @@ def test_size_of_decoded_tuples_is_limited() -> None:
     (statement,) = parse(COUNT, Limits())
     assert isinstance(statement, Select) and statement.preference is not None
     question = question_of(statement.select, made.catalog)
-    promising = promising_of(statement.select, statement.preference, question, made.catalog)
+    promising = promising_select(statement.select, statement.preference, question, made.catalog)
 
     def refuse(name: str, size: int) -> None:
         if size > 100:

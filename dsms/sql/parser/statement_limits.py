@@ -1,4 +1,4 @@
-"""Limits the size of statements: no text may slow the parser down, or cause too deep a recursion over its tree.
+"""Limits the size of statements, so that no text can slow the parser down or make code recurse too deep over its tree.
 
 The limits apply to the text before it is parsed, and to the tree before any code recurses over it.
 """
@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.limits import Limits
 from dsms.model.position import position_of
-from dsms.model.statements import Place
+from dsms.model.statements import TextLocation
 from dsms.sql.parser.cursor import place_of
 from operators.core.errors import UserError
 
@@ -22,17 +22,17 @@ _OPENS = frozenset({"(", "[", "{", "CASE"})
 _PARAMETRIC = frozenset({"ARRAY", "LIST", "STRUCT", "MAP", "ROW"})
 _PREFIXES = frozenset({"NOT", "-", "+", "~", "INTERVAL", "DISTINCT", "ALL", "ANY", "SOME", "EXISTS"})
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
-#: Nodes of LIKE and regular expressions. The pattern is their argument `expression`.
-_MATCHES = (
+#: The nodes of LIKE and of functions with a regular expression; their argument `expression` is the pattern.
+_PATTERN_NODES = (
     exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtract, exp.RegexpReplace,
 )  # fmt: skip
-#: Functions that sqlglot does not know, with a pattern as their second argument.
-_MATCHING = ("regexp_matches", "regexp_like")
+#: Functions that sqlglot has no class for, whose second argument is a pattern.
+_PATTERN_FUNCTIONS = ("regexp_matches", "regexp_like")
 _CONNECTIVES = (exp.And, exp.Or)
 #: The most digits of a number; one with more than 38 is a DOUBLE.
-_DIGITS = 400
+_MOST_DIGITS = 400
 #: A chain of at most this many conditions is left as the parser nests it.
-_CHAIN = 16
+_LONGEST_UNBALANCED = 16
 
 
 def check_script(text: str, limits: Limits) -> None:
@@ -61,9 +61,9 @@ def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
     limits.check("statement_length", length, "the statement has {} characters", first)
     limits.check("statement_tokens", len(tokens), "the statement has {} tokens", first)
     for token in tokens:
-        if token.token_type is TokenType.NUMBER and len(token.text) > _DIGITS:
+        if token.token_type is TokenType.NUMBER and len(token.text) > _MOST_DIGITS:
             raise place_of(token).error(
-                f"a number has {len(token.text)} digits", f"a number may have at most {_DIGITS} digits"
+                f"a number has {len(token.text)} digits", f"a number may have at most {_MOST_DIGITS} digits"
             )
     deepest, token = _nesting(tokens)
     limits.check("statement_nesting", deepest, "the statement is nested {} levels deep", place_of(token))
@@ -99,25 +99,25 @@ def within_limits(tree: exp.Expr, limits: Limits) -> exp.Expr:
     >>> _depth(chain)[0], _depth(within_limits(chain, Limits()))[0]
     (1002, 13)
     """
-    balance(tree)
+    balance_conditions(tree)
     depth, deepest = _depth(tree)
-    place = Place(*position_of(deepest))
+    place = TextLocation(*position_of(deepest))
     limits.check("statement_levels", depth, "the statement has {} levels of operators and operands", place)
     for top in tree.find_all(exp.Binary):
         if not isinstance(top, exp.Connector) and not (isinstance(top.parent, exp.Binary) and top.arg_key == "this"):
-            operands, place = 1 + len(_chain(top)), Place(*position_of(top))
+            operands, place = 1 + len(_operators_of_chain(top)), TextLocation(*position_of(top))
             limits.check("statement_operands", operands, "an expression is a chain of {} operands", place)
     for select in tree.find_all(exp.Select):
-        items, place = 1 + len(select.args.get("joins") or ()), Place(*position_of(select))
+        items, place = 1 + len(select.args.get("joins") or ()), TextLocation(*position_of(select))
         limits.check("from_items", items, "FROM joins {} relations", place)
-    for match in tree.find_all(*_MATCHES, exp.Anonymous):
+    for match in tree.find_all(*_PATTERN_NODES, exp.Anonymous):
         length = len(_pattern(match))
-        limits.check("pattern_length", length, "the pattern has {} characters", Place(*position_of(match)))
+        limits.check("pattern_length", length, "the pattern has {} characters", TextLocation(*position_of(match)))
     return tree
 
 
-def _chain(top: exp.Expr) -> list[exp.Expr]:
-    """The operators of a chain such as `a + b + c`, the last one first."""
+def _operators_of_chain(top: exp.Expr) -> list[exp.Expr]:
+    """The operators of a chain such as `a + b + c`, from right to left."""
     operators: list[exp.Expr] = []
     node = top
     while isinstance(node, exp.Binary) and not isinstance(node, exp.Connector):
@@ -129,14 +129,16 @@ def _chain(top: exp.Expr) -> list[exp.Expr]:
 def _pattern(match: exp.Expr) -> str:
     """The literal pattern of an operator or function; "" if it has none."""
     if isinstance(match, exp.Anonymous):
-        pattern = match.expressions[1] if match.name.lower() in _MATCHING and len(match.expressions) > 1 else None
+        pattern = (
+            match.expressions[1] if match.name.lower() in _PATTERN_FUNCTIONS and len(match.expressions) > 1 else None
+        )
     else:
         pattern = match.args.get("expression")
     return str(pattern.this) if isinstance(pattern, exp.Literal) and pattern.is_string else ""
 
 
 def _depth(tree: exp.Expr) -> tuple[int, exp.Expr]:
-    """The number of levels of a tree, and a node of the last one."""
+    """The number of levels of a tree, and a node on the deepest one."""
     level, last, depth = [tree], tree, 0
     while level:
         last, depth = level[0], depth + 1
@@ -144,10 +146,10 @@ def _depth(tree: exp.Expr) -> tuple[int, exp.Expr]:
     return depth, last
 
 
-def balance(tree: exp.Expr) -> None:
+def balance_conditions(tree: exp.Expr) -> None:
     """Turns long chains of one connective into balanced trees. The conditions keep their order."""
     for top in [node for node in tree.walk() if type(node) in _CONNECTIVES]:
-        if type(top.parent) is not type(top) and len(conditions := _conditions(top)) > _CHAIN:
+        if type(top.parent) is not type(top) and len(conditions := _conditions(top)) > _LONGEST_UNBALANCED:
             middle = len(conditions) // 2
             top.set("this", _joined(type(top), conditions[:middle]))
             top.set("expression", _joined(type(top), conditions[middle:]))

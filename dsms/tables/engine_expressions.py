@@ -1,7 +1,7 @@
-"""Finds the scalar expressions of a one-time query that the engine computes. DuckDB computes the rest.
+"""Finds the scalar expressions of a one-time query that the engine of views computes. DuckDB computes the rest.
 
-A *site* is a largest possible scalar expression above its *leaves*. A leaf is a part that DuckDB has to compute: a
-column, an aggregate, a function with OVER, a subquery.
+Such an *engine expression* is as large as possible. It ends at its *leaves*, the parts that DuckDB has to compute:
+columns, aggregates, functions with OVER, subqueries. Leaves may contain further engine expressions.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
 from dsms.tables.question import is_common
 from operators.core.errors import SqlError
 
-#: Keys of the metadata of syntax nodes: the number of a leaf in its site, and of a site at the node that replaces it.
-LEAF, SITE = "leaf", "site"
-#: The clauses whose site is a condition that selects rows.
+#: Keys of the metadata of syntax nodes: the number of a leaf within its engine expression; at a node that replaces an
+#: engine expression, the number of the expression.
+LEAF, ENGINE_EXPRESSION = "leaf", "engine expression"
+#: The clauses whose expression is a condition that selects rows.
 _CONDITIONS = (exp.Where, exp.Having, exp.Qualify)
 #: The nodes around the call of an aggregate or of a function with OVER.
 _CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
@@ -31,9 +32,9 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Site:
-    """An expression with marked leaves. A node replaces it in the query. The operands of that node are the leaves, in
-    which inner sites are replaced too. `names` are those of the leaves. A `condition` selects rows; `joined_items`
+class EngineExpression:
+    """An expression with marked leaves, whose names are `names`. A node replaces it in the query. The operands of that
+    node are the leaves, in which inner engine expressions are replaced too. A `condition` selects rows; `joined_items`
     names the items of FROM that are joined before it applies.
     """
 
@@ -44,19 +45,19 @@ class Site:
 
 
 @dataclass
-class Sites:
-    """The sites of a query, by their numbers."""
+class EngineExpressions:
+    """The engine expressions of a query, by their numbers, and the query in which nodes replace them."""
 
     query: exp.Expr
-    sites: list[Site] = field(default_factory=list)
+    found: list[EngineExpression] = field(default_factory=list)
 
     @property
     def replacements(self) -> list[exp.Expr]:
-        """The nodes that replace sites, inner ones first."""
-        return [node for node in self.query.walk(bfs=False) if SITE in node.meta][::-1]
+        """The nodes that replace engine expressions, inner ones first."""
+        return [node for node in self.query.walk(bfs=False) if ENGINE_EXPRESSION in node.meta][::-1]
 
 
-def _read_units(query: exp.Expr) -> None:
+def _restore_columns_of_date_diff(query: exp.Expr) -> None:
     """Makes the last argument of DATE_DIFF('day', a, b) a column again: the generic parser takes it for the unit."""
     for node in query.find_all(exp.DateDiff):
         unit = node.args.get("unit")
@@ -64,42 +65,43 @@ def _read_units(query: exp.Expr) -> None:
             node.set("unit", exp.column(unit.name.lower()))
 
 
-def sites_of(query: exp.Expr) -> Sites:
-    """The query with a node `SITE(leaves)` in place of each site.
+def engine_expressions_of(query: exp.Expr) -> EngineExpressions:
+    """The query with a node `ENGINE(leaves)` in place of each engine expression.
 
     >>> import sqlglot
-    >>> found = sites_of(sqlglot.parse_one("SELECT a, SUM(b + 1) * 2 FROM t WHERE c > 3 GROUP BY a"))
-    >>> found.query.sql()
-    'SELECT a, SITE(SUM(SITE(b))) AS "(sum(b + 1) * 2)" FROM t WHERE SITE(c) GROUP BY a'
-    >>> [site.expression.sql() for site in found.sites]
+    >>> split = engine_expressions_of(sqlglot.parse_one("SELECT a, SUM(b + 1) * 2 FROM t WHERE c > 3 GROUP BY a"))
+    >>> split.query.sql()
+    'SELECT a, ENGINE(SUM(ENGINE(b))) AS "(sum(b + 1) * 2)" FROM t WHERE ENGINE(c) GROUP BY a'
+    >>> [each.expression.sql() for each in split.found]
     ['SUM(b + 1) * 2', 'b + 1', 'c > 3']
     """
-    found = Sites(exp.Paren(this=query.copy()))
-    _read_units(found.query)
-    _descend(found.query, frozenset(), found.sites)
-    found.query = found.query.this.pop()
-    return found
+    split = EngineExpressions(exp.Paren(this=query.copy()))
+    _restore_columns_of_date_diff(split.query)
+    _descend(split.query, frozenset(), split.found)
+    split.query = split.query.this.pop()
+    return split
 
 
-def _descend(node: exp.Expr, keys: frozenset[str], sites: list[Site]) -> None:
-    """Replaces the sites within a node. `keys` are the GROUP BY expressions of the query around it."""
-    own = _keys(node) if isinstance(node, exp.Select) else keys
+def _descend(node: exp.Expr, keys: frozenset[str], found: list[EngineExpression]) -> None:
+    """Replaces the engine expressions within a node. `keys` are the GROUP BY expressions of the query around it."""
+    own = _grouped_expressions(node) if isinstance(node, exp.Select) else keys
     for child in list(node.iter_expressions()):
-        given = _keys_for(node, child, own)
+        given = _usable_keys(node, child, own)
         if isinstance(child, _ATOMS):
             continue
         if isinstance(child, _CONDITIONS) and not isinstance(node, exp.Filter):
-            _replace(child.this, given, sites, _joined_items(node) if isinstance(child, exp.Where) else ())
+            _replace(child.this, given, found, _joined_items(node) if isinstance(child, exp.Where) else ())
         elif isinstance(node, exp.Join) and child is node.args.get("on"):
-            _replace(child, given, sites, _joined_items(node.parent, node))
-        elif _scalar(child, node) and not (isinstance(node, _CALLS) and child is node.this):
-            _replace(child, given, sites)
+            _replace(child, given, found, _joined_items(node.parent, node))
+        elif _is_scalar(child, node) and not (isinstance(node, _CALLS) and child is node.this):
+            _replace(child, given, found)
         else:
-            _descend(child, given, sites)
+            _descend(child, given, found)
 
 
-def _keys_for(node: exp.Expr, child: exp.Expr, keys: frozenset[str]) -> frozenset[str]:
-    """The keys that a child can use. Arguments of aggregates, FROM and WHERE are computed before the grouping."""
+def _usable_keys(node: exp.Expr, child: exp.Expr, keys: frozenset[str]) -> frozenset[str]:
+    """The keys that a child can use: none in the arguments of aggregates, in FROM and in WHERE, which are computed
+    before the rows are grouped."""
     grouped = not isinstance(child, exp.From | exp.Join | exp.Where | exp.Group | exp.Lateral | exp.With)
     if isinstance(node, exp.Select):
         return keys if grouped else frozenset()
@@ -107,7 +109,7 @@ def _keys_for(node: exp.Expr, child: exp.Expr, keys: frozenset[str]) -> frozense
     return frozenset() if isinstance(child, exp.Query) or within else keys
 
 
-def _keys(select: exp.Select) -> frozenset[str]:
+def _grouped_expressions(select: exp.Select) -> frozenset[str]:
     group = select.args.get("group")
     if group is None:
         return frozenset()
@@ -124,7 +126,7 @@ def normal(node: exp.Expr) -> str:
     return copy.sql(comments=False)
 
 
-def _scalar(node: exp.Expr, parent: exp.Expr) -> bool:
+def _is_scalar(node: exp.Expr, parent: exp.Expr) -> bool:
     if isinstance(node, exp.Tuple):
         return isinstance(parent, exp.Select | exp.Alias)
     return isinstance(node, exp.Condition | exp.JSONValue) and not isinstance(node, exp.UDTF)
@@ -147,14 +149,14 @@ def _kept(join: exp.Join) -> bool:
 
 
 def _replace(
-    node: exp.Expr, keys: frozenset[str], sites: list[Site], joined_items: tuple[str, ...] | None = None
+    node: exp.Expr, keys: frozenset[str], found: list[EngineExpression], joined_items: tuple[str, ...] | None = None
 ) -> None:
     if not _is_computed(node, keys):
         for leaf in _leaves(node, keys):
-            _descend(leaf, keys, sites)
+            _descend(leaf, keys, found)
         return
-    number, names = len(sites), dict[str, int]()
-    sites.append(Site(node, ()))
+    number, names = len(found), dict[str, int]()
+    found.append(EngineExpression(node, ()))
     leaves: list[exp.Expr] = []
     for leaf in list(_leaves(node, keys)):
         text = normal(leaf)
@@ -162,15 +164,15 @@ def _replace(
             names[text] = len(leaves)
             leaves.append(leaf.copy())
         leaf.meta[LEAF] = names[text]
-    mark = exp.Anonymous(this="SITE", expressions=leaves)
-    mark.meta[SITE] = number
-    node.replace(exp.alias_(mark, _shown(node), quoted=True, copy=False) if _is_output(node) else mark)
-    sites[number] = Site(node, tuple(_names(leaves)), joined_items is not None, joined_items or ())
+    mark = exp.Anonymous(this="ENGINE", expressions=leaves)
+    mark.meta[ENGINE_EXPRESSION] = number
+    node.replace(exp.alias_(mark, _default_name(node), quoted=True, copy=False) if _is_output(node) else mark)
+    found[number] = EngineExpression(node, tuple(_leaf_names(leaves)), joined_items is not None, joined_items or ())
     for leaf in leaves:
         if normal(leaf) in keys:
-            _replace(leaf, frozenset(), sites)
+            _replace(leaf, frozenset(), found)
         else:
-            _descend(leaf, keys, sites)
+            _descend(leaf, keys, found)
 
 
 def _is_output(node: exp.Expr) -> bool:
@@ -178,13 +180,13 @@ def _is_output(node: exp.Expr) -> bool:
     return isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
 
 
-def _shown(node: exp.Expr) -> str:
+def _default_name(node: exp.Expr) -> str:
     """The name that DuckDB gives a column without an alias: its text."""
     text = node.sql(dialect="duckdb", comments=False, normalize_functions="lower")
     return f"({text})" if isinstance(node, exp.Binary) else text
 
 
-def _names(leaves: list[exp.Expr]) -> Iterator[str]:
+def _leaf_names(leaves: list[exp.Expr]) -> Iterator[str]:
     """The names of leaves in messages: the name of a column if no other leaf has it, else the text of the leaf."""
     short = [leaf.name if isinstance(leaf, exp.Column) else leaf.sql(comments=False) for leaf in leaves]
     for name, leaf in zip(short, leaves, strict=True):
@@ -212,7 +214,8 @@ def _is_leaf(node: exp.Expr, keys: frozenset[str]) -> bool:
 
 
 def _is_computed(node: exp.Expr, keys: frozenset[str]) -> bool:
-    """Whether the engine has something to compute. This includes a sum, whose value must have the language's type."""
+    """Whether the engine has something to compute: more than constants and leaves, or a sum, which it casts to the
+    language's type."""
     inner = node.unnest()
     if isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal):
         inner = inner.this
@@ -222,7 +225,7 @@ def _is_computed(node: exp.Expr, keys: frozenset[str]) -> bool:
         return False
     if any(map(_is_foreign, _leaves(node, keys))):
         return False
-    return not _is_leaf(inner, frozenset()) or _function(inner) is not None
+    return not _is_leaf(inner, frozenset()) or _sum_of(inner) is not None
 
 
 def _is_foreign(node: exp.Expr) -> bool:
@@ -237,8 +240,8 @@ def _is_foreign(node: exp.Expr) -> bool:
     return False
 
 
-def _function(node: exp.Expr) -> exp.Sum | None:
-    """The sum that a leaf consists of; None for another leaf."""
+def _sum_of(node: exp.Expr) -> exp.Sum | None:
+    """The SUM that a leaf calls; None if it calls none."""
     while isinstance(node, exp.Window | exp.Filter):
         node = node.this
     return node if isinstance(node, exp.Sum) else None

@@ -20,23 +20,23 @@ from dsms.tables.effect import (
     Key,
     duplicate,
     first_of_keys,
-    inserted,
+    insert_effect,
     key_rows,
-    removed,
+    remove_effect,
     split_by_existing,
 )
-from dsms.tables.merge import merged, selects_of
+from dsms.tables.merge import merge_effects, selects_of
 from dsms.tables.question import Question, QuestionWithRows, names_of, question_of
 from dsms.tables.table_rows import (
     changes_of,
     check_columns_differ,
     columns_in,
     defaults_of,
-    in_order,
+    in_column_order,
     keys_in,
-    replaced_rows,
+    replacement_effect,
     select_over,
-    violating,
+    violation_query,
     with_defaults,
 )
 from operators.core.errors import UserError
@@ -88,21 +88,22 @@ def effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content)
     return tuple(checked(table_of(statement.table, catalog), effect, catalog, rows) for effect in effects)
 
 
-def insertions(
+def load_effects(
     table: Table, batches: Iterable[pa.Table], catalog: Catalog, rows: Rows, content: Content
 ) -> Iterator[Effect]:
     """The effects of a load: each batch as new rows."""
     seen = set[Key]()
     for batch in batches:
         defaults = defaults_of(table, batch.column_names, lambda query: rows(question_of(query, catalog)))
-        yield checked(table, inserted(table, in_order(table, batch, defaults), content, seen), catalog, rows)
+        effect = insert_effect(table, in_column_order(table, batch, defaults), content, seen)
+        yield checked(table, effect, catalog, rows)
         log.info("loading", table=table.name, rows=len(seen))
 
 
 def checked(table: Table, effect: Effect, catalog: Catalog, rows: Rows) -> Effect:
     """Returns the effect. Raises UserError if one of its rows violates a CHECK."""
     if table.checks and effect.upserts.num_rows:
-        violations = rows(question_of(violating(table), catalog, {table.name: effect.upserts}))
+        violations = rows(question_of(violation_query(table), catalog, {table.name: effect.upserts}))
         for number, *values in key_rows(violations):
             name = list(table.checks)[cast("int", number)]
             row = ", ".join(f"{column}: {value!r}" for column, value in zip(table.schema.names, values, strict=True))
@@ -122,16 +123,16 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> t
     selected = rows(question_of(with_defaults(table, names, statement.rows), catalog))
     check_values(statement.table, names, selected.num_columns)
     defaults = defaults_of(table, names, lambda query: rows(question_of(query, catalog)))
-    given = in_order(table, selected.rename_columns(names), defaults)
+    given = in_column_order(table, selected.rename_columns(names), defaults)
     if statement.conflict is None:
-        return (inserted(table, given, content, set()),)
+        return (insert_effect(table, given, content, set()),)
     _check_keys(statement.conflict, table)
-    fresh, held = split_by_existing(table, given, content)
+    new_rows, existing = split_by_existing(table, given, content)
     if not statement.conflict.changes:
-        return (inserted(table, first_of_keys(table, fresh), content, set()),)
+        return (insert_effect(table, first_of_keys(table, new_rows), content, set()),)
     seen = set[Key]()
-    added = inserted(table, fresh, content, seen)
-    changed = _changed(statement.conflict, table, held, catalog, rows, content)
+    added = insert_effect(table, new_rows, content, seen)
+    changed = _do_update_effect(statement.conflict, table, existing, catalog, rows, content)
     if taken := seen.intersection(key_rows(changed.upserts.select(list(table.keys)))):
         raise duplicate(table, min(taken, key=repr))
     return added, changed
@@ -145,12 +146,12 @@ def _check_keys(conflict: st.Conflict, table: Table) -> None:
         raise conflict.keys[0].place.error(f'table "{table.name}" {have}')
 
 
-def _changed(
-    conflict: st.Conflict, table: Table, held: pa.Table, catalog: Catalog, rows: Rows, content: Content
+def _do_update_effect(
+    conflict: st.Conflict, table: Table, existing: pa.Table, catalog: Catalog, rows: Rows, content: Content
 ) -> Effect:
-    """The effect of DO UPDATE. `held` are the given rows whose keys the table has: expressions name them `EXCLUDED`,
-    and the rows of the table by its name."""
-    if first_of_keys(table, held).num_rows < held.num_rows:
+    """The effect of DO UPDATE. `existing` are the given rows whose keys the table has: expressions name them
+    `EXCLUDED`, and the rows of the table by its name."""
+    if first_of_keys(table, existing).num_rows < existing.num_rows:
         raise conflict.keys[0].place.error(
             "ON CONFLICT DO UPDATE would change a row twice", "give each key once, for example by SELECT DISTINCT ON"
         )
@@ -161,7 +162,7 @@ def _changed(
     where = exp.and_(*same, *([conflict.where.copy()] if conflict.where is not None else []))
     sources = (exp.Table(this=exp.to_identifier(_EXCLUDED)),)
     selected = select_over(table, [*values, *keys], where, sources, None)
-    return replaced_rows(table, rows(question_of(selected, catalog, {_EXCLUDED: held})), content)
+    return replacement_effect(table, rows(question_of(selected, catalog, {_EXCLUDED: existing})), content)
 
 
 @_effects_of.register
@@ -177,7 +178,7 @@ def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> t
         raise statement.table.place.error(
             f'FROM has several rows for one row of table "{table.name}"', "choose one of them in WHERE"
         )
-    return (replaced_rows(table, matches, content),)
+    return (replacement_effect(table, matches, content),)
 
 
 @_effects_of.register
@@ -185,16 +186,16 @@ def _(statement: st.Delete, catalog: Catalog, rows: Rows, content: Content) -> t
     table = table_of(statement.table, catalog)
     selected = _selected(table, list(map(columns_in(table, statement.alias), table.keys)), statement)
     keys = keys_in(table, rows(question_of(selected, catalog)))
-    return (removed(table, keys.group_by(list(table.keys)).aggregate([]) if statement.sources else keys),)
+    return (remove_effect(table, keys.group_by(list(table.keys)).aggregate([]) if statement.sources else keys),)
 
 
 @_effects_of.register
 def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
-    return merged(statement, table, lambda select: rows(question_of(select, catalog)), content)
+    return merge_effects(statement, table, lambda select: rows(question_of(select, catalog)), content)
 
 
-def returned(
+def returning_query(
     statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content
 ) -> QuestionWithRows | None:
     """The query of RETURNING, over the changed rows as they are afterwards (before, for DELETE); None without the
@@ -212,11 +213,11 @@ def returned(
 
 
 def _changed_rows(statement: Write, table: Table, effects: Iterable[Effect], content: Content) -> pa.Table:
-    """The rows that a statement has changed, as they are afterwards; the former rows for DELETE."""
+    """The rows that a statement has changed, in their new version; for DELETE, the removed rows."""
     if not isinstance(statement, st.Delete):
         return pa.concat_tables([each.upserts for each in effects])
-    removed = pa.concat_tables([each.removed for each in effects])
-    return content.rows().join(removed, list(table.keys), join_type="left semi")
+    keys = pa.concat_tables([each.removed for each in effects])
+    return content.rows().join(keys, list(table.keys), join_type="left semi")
 
 
 def _selected(table: Table, values: list[exp.Expr], statement: st.Update | st.Delete) -> exp.Expr:

@@ -1,4 +1,4 @@
-"""Former versions of queries, planned over the versions of the views that they read."""
+"""Former versions of queries: how they are stored, and their plans over the views as these were at that time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsms.sql.binder.bind import plan_given
 from dsms.sql.binder.dependencies import dependencies_of
 
 #: The fields of a query that its former version keeps.
-_SAME = names_of(Query, lambda role: role.in_former)
+_KEPT_FIELDS = names_of(Query, lambda role: role.in_former)
 
 
 def former_plan(query: Query) -> logical.Node | None:
@@ -27,12 +27,12 @@ def plan_of_former(former: Former) -> logical.Node:
 
 def former_of(query: Query, catalog: Catalog) -> Former:
     """The current version of a query, to be stored by a query that replaces it, or that is computed from its rows."""
-    objects = tuple(map(_bare, dependencies_of(query, catalog)))
+    objects = tuple(map(_without_formers, dependencies_of(query, catalog)))
     memory = query.memory if query.has_chosen_window_sizes else None
-    same = {name: getattr(query, name) for name in _SAME}
-    return Former(**same, objects=objects, sheddable=query.sheddable, memory=memory)
+    kept = {name: getattr(query, name) for name in _KEPT_FIELDS}
+    return Former(**kept, objects=objects, sheddable=query.sheddable, memory=memory)
 
 
-def _bare(item: Object) -> Object:
-    """An object without its own former versions, which its readers never use."""
+def _without_formers(item: Object) -> Object:
+    """An object without its own former versions: queries that read it never need them."""
     return msgspec.structs.replace(item, former=None, over=()) if isinstance(item, Query) else item

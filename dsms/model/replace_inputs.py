@@ -16,14 +16,14 @@ def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.
     >>> with_inputs(logical.Union((first, first)), (first, second)) == logical.Union((first, second))
     True
     """
-    present = inputs(node)
-    assert len(present) == len(below)
-    if all(current is other for current, other in zip(present, below, strict=True)):
+    before = inputs(node)
+    assert len(before) == len(below)
+    if all(current is other for current, other in zip(before, below, strict=True)):
         return node
-    return _over(node, below)
+    return _with_new_inputs(node, below)
 
 
-def _over(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
+def _with_new_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
     match node:
         case logical.StreamScan() | logical.Values() | logical.Recurrence():
             return node

@@ -1,4 +1,4 @@
-"""The query that a statement names, and texts about a query's settings for messages."""
+"""Finds the query that a statement about its settings names; describes these settings in messages."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dsms.model.objects import Query, kind_of
 from dsms.registration.join_orders import order_text
 
 
-def limit_of(query: Query) -> str:
-    """The limit of its state, for messages; empty without one."""
+def state_limit_text(query: Query) -> str:
+    """The limit of the state of a query, for messages; empty without one."""
     most = query.state_memory
     return "" if most is None else f", at most {most} bytes of unshared state in Redis"
 
 
-def shares_of(query: Query) -> str:
-    """The fragments that run it together, for messages; empty if one fragment runs it."""
+def fragments_text(query: Query) -> str:
+    """The fragments that run a query together, for messages; empty if one fragment runs it."""
     now = f", run by fragments {', '.join(query.shares)}" if query.shares else ""
     return now + (", gets more fragments when it falls behind" if query.fragments_by_load else "")
 
 
-def order_of(query: Query) -> str:
-    """The order of its joins, for messages; empty if it is the default."""
+def join_order_text(query: Query) -> str:
+    """The order of the joins of a query, for messages; empty if it is the default."""
     if query.next_join_orders is not None:
         return f", changing its join order to {order_text(query.next_join_orders)}"
     return f", join order {order_text(query.join_orders)}" if query.join_orders else ""
 
 
-def query_of(catalog: Catalog, name: st.Name) -> Query:
+def named_query(catalog: Catalog, name: st.Name) -> Query:
     """The view or query of a name. Raises SqlError for other objects and for views over the clock."""
     query = catalog.find(name.text, name.place)
     if not isinstance(query, Query):

@@ -34,11 +34,11 @@ def first_offsets(node: logical.Node, fixed: Sequence[logical.Node], environment
     sources = properties.sources(node)
     earliest = environment.earliest(sources)
     _check(fixed, earliest, "a query over it")
-    lost = (source for source in sources if any(_removed(scan, earliest) for scan in _scans([node], source)))
-    return {source.id: {**_start(source), **_later(source, earliest)} for source in lost}
+    lost = (source for source in sources if any(_deleted_offsets(scan, earliest) for scan in _scans([node], source)))
+    return {source.id: {**_first_needed(source), **_first_remaining(source, earliest)} for source in lost}
 
 
-def check_none_removed(plans: Sequence[logical.Node], environment: Environment, doing: str) -> None:
+def check_none_deleted(plans: Sequence[logical.Node], environment: Environment, doing: str) -> None:
     """Raises UserError if records with which one of the plans begins were deleted from a topic."""
     sources = {source.id: source for plan in plans for source in properties.sources(plan)}
     _check(plans, environment.earliest(list(sources.values())), doing)
@@ -46,7 +46,7 @@ def check_none_removed(plans: Sequence[logical.Node], environment: Environment, 
 
 def _check(plans: Iterable[logical.Node], earliest: FirstOffsets, doing: str) -> None:
     for scan in _scans(plans):
-        for partition, (first, upto) in _removed(scan, earliest).items():
+        for partition, (first, upto) in _deleted_offsets(scan, earliest).items():
             raise UserError(
                 f'offsets {first} to {upto - 1} of topic "{scan.source.topic}" partition {partition} were deleted, but '
                 f"{doing} needs them",
@@ -62,14 +62,14 @@ def _scans(plans: Iterable[logical.Node], source: Source | None = None) -> Itera
                 yield scan
 
 
-def _removed(scan: logical.StreamScan, earliest: FirstOffsets) -> dict[int, tuple[int, int]]:
+def _deleted_offsets(scan: logical.StreamScan, earliest: FirstOffsets) -> dict[int, tuple[int, int]]:
     return gone_before(scan, earliest.get(scan.source.id, {}))
 
 
-def _start(source: Source) -> dict[int, int]:
+def _first_needed(source: Source) -> dict[int, int]:
     return needed_from(logical.StreamScan(source, source.name, ()))
 
 
-def _later(source: Source, earliest: FirstOffsets) -> dict[int, int]:
-    start = _start(source)
+def _first_remaining(source: Source, earliest: FirstOffsets) -> dict[int, int]:
+    start = _first_needed(source)
     return {part: max(offset, start.get(part, 0)) for part, offset in earliest.get(source.id, {}).items()}

@@ -1,4 +1,4 @@
-"""Chooses the summaries by which a SELECT with a preference finds its promising tuples, those to be read first."""
+"""Chooses the summaries that show a SELECT with a preference which tuples are promising, that is, to be read first."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from operators.table_functions.summarize import Summarize
 
 
 @dataclass(frozen=True)
-class Guide:
-    """Leads to the promising tuples of a stream: the name and the operator of a summary of the stream.
-    `searched_values` are the constants with which the query compares the summarised column; None without such a
+class ChosenSummary:
+    """The summary of a stream that shows its promising tuples: its name and its operator. `columns` are those of the
+    stream. `searched_values` are the constants with which the query compares the summarised column; None without such a
     condition."""
 
     summary: str
@@ -40,14 +40,14 @@ class Guide:
     since: int | None = None
 
 
-def guides_of(
+def chosen_summaries(
     query: exp.Expr, preference: Preference, catalog: Catalog, may_read: Callable[[str], bool]
-) -> dict[str, Guide]:
-    """The guide to each stream of the preference, by the name of the stream, among the summaries that may be read.
+) -> dict[str, ChosenSummary]:
+    """The summary for each stream of the preference, by the name of the stream, among those that may be read.
 
     Raises SqlError for a name that is not a stream of the query, and if there is no summary of its column.
     """
-    guides: dict[str, Guide] = {}
+    chosen: dict[str, ChosenSummary] = {}
     aliases: dict[str, exp.Table] = {}
     for table in query.find_all(exp.Table):  # breadth first, so an outer name comes before an inner one
         if not is_common(table):
@@ -55,7 +55,7 @@ def guides_of(
     for estimate in preference.estimates:
         table = _table(estimate, aliases)
         stream = catalog.find(name_of(table), estimate.place).name
-        if stream in guides:
+        if stream in chosen:
             raise estimate.place.error(f'PREFERENCE has two estimates of stream "{stream}"')
         summary, function = _summary(stream, estimate, catalog, may_read)
         columns = schema_and_keys(catalog.find(stream), catalog)[0]
@@ -65,8 +65,8 @@ def guides_of(
         ):
             raise estimate.place.error(f'"{function.column}" is not numeric, so it cannot be multiplied')
         wanted = _wanted(query, table, function.column, kind)
-        guides[stream] = Guide(summary.name, function, columns, estimate.by_amount, wanted, summary.since)
-    return guides
+        chosen[stream] = ChosenSummary(summary.name, function, columns, estimate.by_amount, wanted, summary.since)
+    return chosen
 
 
 def _table(estimate: Estimate, aliases: dict[str, exp.Table]) -> exp.Table:

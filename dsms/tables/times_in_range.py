@@ -22,17 +22,17 @@ def time_columns(types: Sequence[str]) -> list[int]:
     return [at for at, kind in enumerate(types) if kind.startswith(_TIMES) and not kind.endswith("]")]
 
 
-def refuse_far_times(columns: Sequence[str], times: Sequence[int], rows: Sequence[Sequence[object]]) -> None:
+def check_times_in_rows(columns: Sequence[str], times: Sequence[int], rows: Sequence[Sequence[object]]) -> None:
     """Raises UserError for a row with a time out of range, which DuckDB gives to Python as text."""
     for at in times:
         if any(isinstance(row[at], str) for row in rows):
             raise out_of_range(columns[at])
 
 
-def refuse_far_columns(table: pa.Table) -> None:
+def check_times_in_columns(table: pa.Table) -> None:
     """Raises UserError for a table with a column of times that are not all in range.
 
-    >>> refuse_far_columns(pa.table({"at": pa.array([10**18], pa.timestamp("us"))}))
+    >>> check_times_in_columns(pa.table({"at": pa.array([10**18], pa.timestamp("us"))}))
     Traceback (most recent call last):
     operators.core.errors.UserError: a value of "at" is out of range; times must be in the years 1 to 9999
     """
