@@ -46,6 +46,7 @@ SLOW = (
     "tests/dsms/tables/test_one_time_aggregates.py",
     "tests/dsms/tables/test_select_pool.py",
     "tests/dsms/testing/test_every_column_type.py",
+    "tests/dsms/testing/test_histories.py",
     "tests/dsms/testing/test_join_orders.py",
     "tests/dsms/testing/test_living_values.py",
     "tests/dsms/testing/test_ordered_arrival.py",

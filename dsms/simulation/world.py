@@ -76,7 +76,7 @@ class World:
     def __init__(self, history: History, logs: list[CopiedTopic] | None = None) -> None:
         """With `logs`, Kafka has these topics at the beginning."""
         self.history, layout = history, history.layout
-        self.scheduler = Scheduler(history.seed)
+        self.scheduler = Scheduler(history.seed, epoch_s=history.epoch_s)
         self.plan = FaultPlan(history.faults)
         kafka = ClusterSettings(layout.brokers, 2, layout.transaction_version, layout.verification)
         self.kafka = SimulatedCluster(self.scheduler, self.plan, kafka)

@@ -184,7 +184,7 @@ def _offsets(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[Partition, int]:
-    specs = {TopicPartition(*partition): spec for partition in wanted}
+    specs = {TopicPartition(*partition): spec for partition in sorted(set(wanted))}
     if not specs:
         return {}
     with translated("asking for offsets"):
