@@ -11,7 +11,7 @@ TESTS = ROOT / "tests"
 #: Each package directly below these has a folder of tests.
 MIRRORED = ("dsms", "operators")
 #: Folders with tests of the whole system, with modules that tests share, and with golden files.
-WHOLE_SYSTEM = ("algebra", "papers", "nexmark", "helm", "support", "golden")
+WHOLE_SYSTEM = ("algebra", "papers", "nexmark", "simulation", "helm", "support", "golden")
 #: The first part of the name by which `tests` and `integration` import their own modules.
 QUALIFIED = ("tests", "integration")
 #: The first part of a module's name in an import that leaves out `tests` or `integration`; "" if it is relative.

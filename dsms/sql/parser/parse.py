@@ -42,7 +42,7 @@ def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.St
 def split(script: str) -> list[str]:
     """The texts of the statements of a script.
 
-    >>> split("DROP VIEW a; -- of the past\n DROP VIEW b;")
+    >>> split("DROP VIEW a;  DROP VIEW b;")
     ['DROP VIEW a', 'DROP VIEW b']
     """
     return [script[part[0].start : part[-1].end + 1] for part in _split(_tokens(script))]
