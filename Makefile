@@ -1,5 +1,6 @@
 # The commands that people and CI run. They need Python 3.11 or newer, Java 17 or newer and make; the rest is installed
 # into .venv. PYTHON=… chooses the Python. KEEP=1 leaves the demo running; with LIVE=1 it runs until Ctrl-C.
+# SEED=… replays one simulated history; HISTORIES=… says how many are run.
 # ARGS=… is passed to pytest or to the benchmarks, LAW_ARGS=… to the benchmark of the delta law.
 
 PYTHON ?= $(shell sh scripts/quickest_python.sh python3.11 python3.12 python3 python3.13)
@@ -12,7 +13,7 @@ export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE # if set, each of the many processes would compile all modules that it imports
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test check integration kube-test bench fuzz lock setup clean
+.PHONY: help demo unit test check integration kube-test sim bench fuzz lock setup clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -39,6 +40,9 @@ integration: setup ## run only the tests that need the real services
 kube-test: setup ## test the chart on a real Kubernetes control plane, built once (5 minutes); needs etcd, go and root
 	@$(BIN)/python integration/kube/programs.py >/dev/null
 	@$(BIN)/python -m pytest -m kube -s integration $(ARGS)
+
+sim: setup ## simulate random histories of the whole service, with faults of all kinds (some minutes)
+	@$(BIN)/python -m tests.simulation --shrink $(if $(SEED),--seed $(SEED),--processes 2 --histories $(or $(HISTORIES),400)) $(ARGS)
 
 bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -57,6 +57,7 @@ SLOW = (
     "tests/dsms/tables/test_question.py::test_no_function_of_duckdb_passes_that_the_language_does_not_document",
     "tests/dsms/tables/test_select_pool.py",
     "tests/dsms/testing/test_every_column_type.py",
+    "tests/dsms/testing/test_histories.py",
     "tests/dsms/testing/test_join_orders.py",
     "tests/dsms/testing/test_living_values.py",
     "tests/dsms/testing/test_ordered_arrival.py",

@@ -137,7 +137,7 @@ class HostRuns:
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """The runs that are neither in the store nor on this host."""
-        listed = list(names)
+        listed = sorted(set(names))
         if not listed:
             return set()
         stored = self._shared.existing(listed)
@@ -161,7 +161,7 @@ class HostRuns:
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes runs that no manifest refers to."""
-        listed = list(names)
+        listed = sorted(set(names))
         self._release(listed)
         self._cache.delete(listed)
 

@@ -17,7 +17,7 @@ from random import Random
 
 from greenlet import getcurrent, greenlet
 
-#: Seconds since 1970 at which simulations begin.
+#: Seconds since 1970 at which simulations begin, unless they say otherwise.
 EPOCH_S = 1_700_000_000.0
 #: The number of events that a trace keeps; its digest covers all events.
 KEPT_EVENTS = 20_000
@@ -112,8 +112,10 @@ class Scheduler:
     >>> scheduler.close()
     """
 
-    def __init__(self, seed: int, most_steps_an_instant: int = 200_000) -> None:
+    def __init__(self, seed: int, most_steps_an_instant: int = 200_000, epoch_s: float = EPOCH_S) -> None:
         self.random = Random(seed)
+        #: Seconds since 1970 at which the simulation begins.
+        self.epoch_s = epoch_s
         #: Seconds since the simulation began.
         self.now = 0.0
         self.steps = 0

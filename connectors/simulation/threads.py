@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Self
 
-from connectors.simulation.scheduler import EPOCH_S, Process, Scheduler, Signal, Task
+from connectors.simulation.scheduler import Process, Scheduler, Signal, Task
 
 
 class Lock:
@@ -278,7 +278,7 @@ class Clock:
     def time(self) -> float:
         """Seconds since 1970 by the clock of the process."""
         process = self._scheduler.process
-        return EPOCH_S + self._scheduler.now + (process.skew_s if process is not None else 0.0)
+        return self._scheduler.epoch_s + self._scheduler.now + (process.skew_s if process is not None else 0.0)
 
     def time_ns(self) -> int:
         """Nanoseconds since 1970 by the clock of the process."""

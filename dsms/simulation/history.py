@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connectors.simulation.faults import Fault
+from connectors.simulation.scheduler import EPOCH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class History:
     faults: tuple[Fault, ...] = ()
     layout: Layout = field(default_factory=Layout)
     added: tuple[AddedPartitions, ...] = ()
+    #: Seconds since 1970 at which it begins.
+    epoch_s: float = EPOCH_S
 
     @property
     def until_s(self) -> float:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from connectors.alarms import Alarms
+from connectors.alarms import Alarm, Alarms
 from connectors.kafka.client.topics import SOURCE, ensure_topic
 from connectors.simulation.faults import Fault, FaultPlan, Kind
 from connectors.simulation.files import SimulatedDisks
@@ -76,7 +76,7 @@ class World:
     def __init__(self, history: History, logs: list[CopiedTopic] | None = None) -> None:
         """With `logs`, Kafka has these topics at the beginning."""
         self.history, layout = history, history.layout
-        self.scheduler = Scheduler(history.seed)
+        self.scheduler = Scheduler(history.seed, epoch_s=history.epoch_s)
         self.plan = FaultPlan(history.faults)
         kafka = ClusterSettings(layout.brokers, 2, layout.transaction_version, layout.verification)
         self.kafka = SimulatedCluster(self.scheduler, self.plan, kafka)
@@ -218,6 +218,8 @@ class World:
         return cast(threading.Event, Event(self.scheduler))
 
     def _alarms(self, process: Process) -> Alarms:
-        return Alarms(
-            notify=lambda alarm: self.scheduler.record(f"alarm of {process.name}: {alarm.place}: {alarm.reason}")
-        )
+        def notify(alarm: Alarm) -> None:
+            place = alarm.place.removeprefix(f"{self.directory}/")  # its name differs in each run
+            self.scheduler.record(f"alarm of {process.name}: {place}: {alarm.reason}")
+
+        return Alarms(notify=notify)

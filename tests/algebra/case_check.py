@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 from hypothesis import strategies as st
 
-from dsms.testing import LocalSession
 from operators.core.delta import BEGINNING
 from tests.algebra.case_session import session_in_silence, session_of
 from tests.algebra.cases import Case
 from tests.algebra.duck import INSTANTS, Bag, Duck, hashable, same
+
+#: Rows of a relation, as dicts.
+Rows = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,7 @@ def check(case: Case, cutting: Cutting, duck: Duck) -> None:
     if cutting.silences and not case.tables:
         case = silenced(case, cutting.silences)
     session = session_of(case, 1, None)
-    try:
-        _at_every_instant(case, session, duck.relations(case))
-    except (Wrong, duckdb.Error):
-        _at_every_instant(case, session, duck.relations(case, at_once=False))
+    compare(case, lambda at: session.relation("Q", at=at), duck)
     if session.refused != duck.refused:
         raise Wrong(f"refused statements: {session.refused}, not {duck.refused}\n{shown(case)}")
     cut = session_of(case, cutting.partitions, cutting.batch_records, eager=cutting.eager, like=session)
@@ -72,10 +71,18 @@ def silenced(case: Case, silences: tuple[frozenset[int], ...]) -> Case:
     return case
 
 
-def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) -> None:
+def compare(case: Case, relation: Callable[[int], Rows], duck: Duck) -> None:
+    """Raises Wrong unless the query has DuckDB's rows at every instant. `relation` returns its rows at an instant."""
+    try:
+        _at_every_instant(case, relation, duck.relations(case))
+    except (Wrong, duckdb.Error):
+        _at_every_instant(case, relation, duck.relations(case, at_once=False))
+
+
+def _at_every_instant(case: Case, relation: Callable[[int], Rows], expected: list[Bag]) -> None:
     before: Counter[tuple[object, ...]] = Counter()
     for at, rows in zip(INSTANTS, expected, strict=True):
-        listed = [hashable(row[name] for name in case.names) for row in session.relation("Q", at=at)]
+        listed = [hashable(row[name] for name in case.names) for row in relation(at)]
         if at == -1 and case.output != "streamed":
             before = Counter(listed)  # rows valid from the beginning of time; histories begin at 0
         shown_rows = list((Counter(listed) - before).elements())

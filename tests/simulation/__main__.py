@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from dsms.simulation.history import History
 from dsms.simulation.run import Outcome, run
 from dsms.simulation.shrink import shrunk
 from dsms.simulation.story import story
@@ -49,6 +50,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=int(time.time()), help="the first seed")
     parser.add_argument("--histories", type=int, default=1_000_000, help="how many histories to run")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no history after that time")
+    parser.add_argument("--digests", action="store_true", help="print the hash of each trace")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--twice", action="store_true", help="run each history twice, and compare the traces")
     parser.add_argument("--shrink", action="store_true", help="reduce a failing history")
@@ -66,7 +68,7 @@ def _in_processes(asked: argparse.Namespace) -> int:
     """Runs equal parts of the seeds in several processes."""
     count = -(-asked.histories // asked.processes)
     options = ["--minutes", str(asked.minutes), "--histories", str(count)]
-    options += [f"--{name}" for name in ("twice", "shrink", "stop") if getattr(asked, name)]
+    options += [f"--{name}" for name in ("twice", "shrink", "stop", "digests") if getattr(asked, name)]
     children = [
         subprocess.Popen([sys.executable, "-m", "tests.simulation", *options, "--first", str(asked.first + at * count)])
         for at in range(asked.processes)
@@ -83,6 +85,8 @@ def _run_many(asked: argparse.Namespace) -> int:
         given = drawn(seed)
         outcome = simulate(given)
         problems = list(outcome.problems)
+        if asked.digests:
+            _say(f"{seed} {outcome.digest}")
         if asked.twice and simulate(given).digest != outcome.digest:
             problems.append("the same seed gave another trace")
         done, happened, seconds = done + 1, happened + outcome.happened, seconds + outcome.seconds
@@ -104,8 +108,11 @@ def _run_many(asked: argparse.Namespace) -> int:
 
 
 def _shrink(given: Drawn, outcome: Outcome) -> None:
-    least = shrunk(given.history, lambda history: bool(run(history).problems), most_runs=60)
-    _say(f"shrunk from {given.history.size} to {least.size} parts:\n{story(run(least))}")
+    def tried(history: History) -> Outcome:
+        return run(history, lambda world: wrong_relations(given, world))
+
+    least = shrunk(given.history, lambda history: bool(tried(history).problems), most_runs=60)
+    _say(f"shrunk from {given.history.size} to {least.size} parts:\n{story(tried(least))}")
 
 
 def _tell(seed: int, *, shrink: bool) -> int:

@@ -108,10 +108,7 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
 
 def admit_large_records(admin: AdminClient, topic: str) -> None:
     """Raises the maximum record size of an existing topic to LARGEST_RECORD; changes nothing else."""
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    with translated(f'reading the settings of topic "{topic}"'):
-        entries = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
-    if int(entries[_LARGEST].value or 0) >= LARGEST_RECORD:
+    if int(_settings_of(admin, topic)[_LARGEST].value or 0) >= LARGEST_RECORD:
         return
     entry = ConfigEntry(_LARGEST, str(LARGEST_RECORD), incremental_operation=AlterConfigOpType.SET)
     larger = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
@@ -132,6 +129,21 @@ def _await_known(admin: AdminClient, topic: str) -> None:
     """Waits until the brokers know an existing topic, which the controller knows earlier."""
     if not partitions_of(admin, topic):
         raise ExternalError(f'topic "{topic}" exists, but no broker knows it yet')
+
+
+@_until_it_holds
+def _settings_of(admin: AdminClient, topic: str) -> Mapping[str, ConfigEntry]:
+    """The settings of an existing topic. Any broker may be asked, so this waits until that broker knows the topic."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        entries: Mapping[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+    except TimeoutError as error:
+        raise ExternalError(f'kafka did not answer while reading the settings of topic "{topic}"') from error
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise ExternalError(f'a broker does not know topic "{topic}" yet', retryable=True) from error
+        raise translate(error.args[0], f'reading the settings of topic "{topic}"') from error
+    return entries
 
 
 @_until_it_holds
@@ -172,7 +184,7 @@ def _offsets(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[Partition, int]:
-    specs = {TopicPartition(*partition): spec for partition in wanted}
+    specs = {TopicPartition(*partition): spec for partition in sorted(set(wanted))}
     if not specs:
         return {}
     with translated("asking for offsets"):

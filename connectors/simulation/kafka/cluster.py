@@ -17,7 +17,7 @@ from connectors.simulation.kafka.image import DEFAULTS, Image, Leader, Topic
 from connectors.simulation.kafka.log import PartitionLog
 from connectors.simulation.kafka.network import Delays, Network
 from connectors.simulation.kafka.transaction import Place, Transaction
-from connectors.simulation.scheduler import EPOCH_S, Scheduler
+from connectors.simulation.scheduler import Scheduler
 
 #: The version of `transaction.version` from which on each end of a transaction begins a new producer epoch (KIP-890).
 NEW_EPOCHS = 2
@@ -137,7 +137,7 @@ class SimulatedCluster:
 
     def now_ms(self) -> int:
         """The time of the brokers' clocks."""
-        return int((EPOCH_S + self.scheduler.now) * 1000)
+        return int((self.scheduler.epoch_s + self.scheduler.now) * 1000)
 
     def throttle_ms(self, client: str, size: int) -> int:
         """How long the answer to a request that writes some bytes is delayed, because of the quota."""

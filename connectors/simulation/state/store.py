@@ -16,7 +16,7 @@ from connectors.memory.manifest import Manifest, MemoryManifest
 from connectors.runs.host_runs import HostRuns
 from connectors.runs.shared import SharedRuns
 from connectors.simulation.faults import Fault, FaultPlan, Kind
-from connectors.simulation.scheduler import EPOCH_S, Scheduler
+from connectors.simulation.scheduler import Scheduler
 from connectors.simulation.state.calls import Calls, Remote, Server
 from connectors.simulation.state.content import Snapshot, StoreContent
 from connectors.state.store import DocumentStore
@@ -45,7 +45,7 @@ class SimulatedStore:
     def __init__(self, scheduler: Scheduler, plan: FaultPlan, cluster: str) -> None:
         self.cluster = cluster
         self._scheduler, self._plan, self._server = scheduler, plan, Server()
-        self._content = StoreContent(cluster, lambda: EPOCH_S + scheduler.now)
+        self._content = StoreContent(cluster, lambda: scheduler.epoch_s + scheduler.now)
         self._past: dict[Fault, Snapshot] = {}
         self._full_until = 0.0
         self._calls = Calls(scheduler, plan, self._server)

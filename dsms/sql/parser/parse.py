@@ -33,14 +33,26 @@ def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.St
     ['rows.csv']
     """
     check_script(script, limits)
-    try:
-        tokens = Dsms().tokenize(script)
-    except TokenError as error:
-        raise SqlError(f"cannot read the statement: {error}") from error
-    parts = _split(tokens)
+    parts = _split(_tokens(script))
     for part in parts:
         check_statement(part, limits)
     return [_statement(Cursor(script, part, limits), starts) for part in parts]
+
+
+def split(script: str) -> list[str]:
+    """The texts of the statements of a script.
+
+    >>> split("DROP VIEW a;  DROP VIEW b;")
+    ['DROP VIEW a', 'DROP VIEW b']
+    """
+    return [script[part[0].start : part[-1].end + 1] for part in _split(_tokens(script))]
+
+
+def _tokens(script: str) -> list[Token]:
+    try:
+        return Dsms().tokenize(script)
+    except TokenError as error:
+        raise SqlError(f"cannot read the statement: {error}") from error
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:

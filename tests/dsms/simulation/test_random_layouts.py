@@ -1,0 +1,34 @@
+"""Drawn faults are aimed at something that the layout has, and each kind is drawn."""
+
+from __future__ import annotations
+
+from random import Random
+
+from connectors.simulation.faults import KINDS
+from dsms.simulation.random_layouts import random_faults, random_layout
+
+#: The kinds that only tests of disks use.
+_NOT_DRAWN = {"directory lost"}
+
+
+def test_faults_have_victims_and_every_kind_is_drawn() -> None:
+    drawn = set()
+    for seed in range(300):
+        chance = Random(seed)
+        layout = random_layout(chance)
+        known = {"", "coordinator"}
+        known |= {f"executor-{number}" for number in range(1, layout.executors + 1)}
+        known |= {f"broker-{number}" for number in range(1, layout.brokers + 1)}
+        faults = list(random_faults(layout, chance, 30.0))
+        assert len(faults) <= 8
+        assert {fault.target for fault in faults} <= known
+        assert all(0.5 <= fault.at_s <= 30.0 for fault in faults)
+        drawn |= {fault.kind for fault in faults}
+    assert drawn == set(KINDS) - _NOT_DRAWN
+
+
+def test_a_seed_determines_layout_and_faults() -> None:
+    first, second = (Random(5), Random(5))
+    layout = random_layout(first)
+    assert layout == random_layout(second)
+    assert list(random_faults(layout, first, 30.0)) == list(random_faults(layout, second, 30.0))
