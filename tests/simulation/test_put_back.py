@@ -1,0 +1,32 @@
+"""Simulation finds faults that the product has had or guards against: for each, one seed that shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.simulation.run import run
+from tests.simulation.draw import drawn
+from tests.simulation.put_back import FAULTS, problems_with
+from tests.support.pool_thread import on_pool_thread
+
+#: A seed whose history fails with the fault.
+SEEDS = {
+    "late commits": 0,
+    "recreated topics": 0,
+    "unchecked files": 0,
+    "waiting sources": 0,
+    "unlogged heartbeats": 0,
+    "unread commits": 0,
+    "joined versions": 0,
+}
+
+
+def test_each_fault_has_a_seed() -> None:
+    assert SEEDS.keys() == FAULTS.keys()
+
+
+@pytest.mark.parametrize("fault", SEEDS)
+def test_a_fault_is_found(fault: str) -> None:
+    history = drawn(SEEDS[fault]).history
+    assert on_pool_thread(lambda: run(history).problems) == ()
+    assert on_pool_thread(lambda: problems_with(fault, history)) != ()
