@@ -26,6 +26,11 @@ from tests.support.oracle import Advance, Record
 LAST = 4 * END
 #: When the statements have been sent, and when all records have been.
 _BEGIN_S, _UNTIL_S = 4.0, 30.0
+#: What histories are about, and how often. Those of a theme have its statements and faults only: most faults of the
+#: product need several things at once.
+_THEMES = {
+    "": 6, "late commits": 1, "lost commits": 1, "recreated": 1, "replaced": 1, "damaged": 1, "silent": 1,
+}  # fmt: skip
 #: A statement that names a stream or view, and its text.
 _NAMED, _WORD = re.compile(r"CREATE (?:STREAMED VIEW|STREAM) (\w+) AS (.*)", re.DOTALL), re.compile(r"\w+")
 
@@ -43,29 +48,30 @@ class Drawn:
 def drawn(seed: int) -> Drawn:
     """The history of a seed."""
     chance = Random(f"history {seed}")
-    case = _case(chance)
+    (theme,) = chance.choices(list(_THEMES), list(_THEMES.values()))
+    case = _case(chance, least_sources=3 if theme == "silent" else 1)
     layout = Layout(
-        executors=chance.choice([1, 1, 2, 3]),
+        executors=1 if theme in ("recreated", "replaced") else chance.choice([1, 1, 2, 3]),
         fragments=chance.choice([1, 2]),
         targets=chance.choice([1, 2, 3]),
         brokers=chance.choice([1, 2, 3]),
-        transaction_version=chance.choice([1, 1, 2]),
+        transaction_version=1 if theme == "late commits" else chance.choice([1, 1, 2]),
         verification=chance.choice([True, False]),
         batch_records=chance.choice([1, 3, 10, 40]),
     )
     topics = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
-    time = "ordered" if case.tables else chance.choice(["ordered", "ordered", "mixed", "silent"])
+    time = "silent" if theme == "silent" else chance.choice(["ordered", "ordered", "mixed", "silent"])
     if time == "ordered":
         topics = dict.fromkeys(topics, 1)
     inputs = list(_inputs(case, time, chance))
-    changed = changes(case, [each.sql for each in inputs], topics, chance, _UNTIL_S)
+    changed = changes(case, [each.sql for each in inputs], topics, chance, theme)
     statements = [*inputs, *_queries(case, chance, at_once=bool(changed.moments)), *changed.statements]
     history = History(
         seed,
         topics,
         tuple(sorted(statements, key=lambda each: each.at_s)),
         _publications(case, topics, changed, chance, ended=time != "silent"),
-        faults(layout, changed.moments, _UNTIL_S, chance),
+        faults(layout, changed.moments, _UNTIL_S, chance, theme),
         layout,
         changed.added,
         changed.recreated,
@@ -74,14 +80,17 @@ def drawn(seed: int) -> Drawn:
     return Drawn(history, case, ordered=time == "ordered" and not changed.moments)
 
 
-def _case(chance: Random) -> Case:
+def _case(chance: Random, least_sources: int) -> Case:
+    """A case whose query reads some sources."""
     while True:
         data = ConjectureData(random=Random(chance.random()), provider=EvenProvider)
         try:
             with BuildContext(data, wrapped_test=_case):
-                return data.draw(cases(chance.choice([6, 6, 12, 24]), 3, with_tables=False))
+                case = data.draw(cases(chance.choice([6, 12, 24, 24]), 3, with_tables=False))
         except (StopTest, UnsatisfiedAssumption):
             continue
+        if len(_reads(case)["Q"]) >= least_sources:
+            return case
 
 
 def _inputs(case: Case, time: str, chance: Random) -> Iterator[Statement]:

@@ -13,6 +13,16 @@ from tests.algebra.cases import Case
 
 #: The ways to change a service, and how often each is drawn.
 _WAYS = {"": 8, "again": 5, "all again": 3, "replaced": 5, "paused": 2, "altered": 1, "partitions": 2}
+#: The ways that belong to a theme.
+_OF_THEMES = {
+    "recreated": {"again": 2, "all again": 1},
+    "replaced": {"replaced": 1},
+    "late commits": {"": 1},
+    "lost commits": {"": 1},
+    "silent": {"": 1},
+}
+#: The seconds between which something changes: records are sent before and after.
+_BETWEEN_S = (6.0, 26.0)
 _CREATE = "CREATE STREAMED VIEW Q AS "
 #: The alias and the first column of the outermost query.
 _OUTERMOST = re.compile(r"SELECT (?:STREAMED |\w+\()?(\w+)\.(\w+)")
@@ -32,11 +42,12 @@ class Changes:
         return [each.at_s for each in (*self.statements, *self.added, *self.recreated)]
 
 
-def changes(case: Case, inputs: Sequence[str], topics: Mapping[str, int], chance: Random, until_s: float) -> Changes:
-    """Changes of a case's query between its creation and some instant. `inputs` are the statements that declare its
-    sources and streams, `topics` the partitions of their topics."""
-    (way,) = chance.choices(list(_WAYS), list(_WAYS.values()))
-    times = sorted(chance.uniform(5, until_s) for _ in range(chance.choice([1, 1, 2])))
+def changes(case: Case, inputs: Sequence[str], topics: Mapping[str, int], chance: Random, theme: str) -> Changes:
+    """Changes of a case's query after its creation. `inputs` are the statements that declare its sources and streams,
+    `topics` the partitions of their topics."""
+    ways = _OF_THEMES.get(theme, _WAYS)
+    (way,) = chance.choices(list(ways), list(ways.values()))
+    times = sorted(chance.uniform(*_BETWEEN_S) for _ in range(chance.choice([1, 1, 2])))
     views = [*case.statements[len(case.inputs) :]]
     match way:
         case "again":

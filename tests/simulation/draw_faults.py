@@ -68,12 +68,14 @@ class _Drawing:
         return round(math.exp(self.chance.uniform(math.log(least), math.log(most))), 3)
 
 
-def faults(layout: Layout, moments: Sequence[float], until_s: float, chance: Random) -> tuple[Fault, ...]:
-    """Faults of a history. `moments` are the times at which something changes."""
+def faults(layout: Layout, moments: Sequence[float], until_s: float, chance: Random, theme: str) -> tuple[Fault, ...]:
+    """Faults of a history. `moments` are the times at which something changes. A history with a theme has the faults of
+    this theme only."""
     drawing = _Drawing(layout, moments, until_s, chance)
-    found = [_alone(drawing) for _ in range(chance.choice([0, 0, 1, 2, 3, 5]))]
-    for _ in range(chance.choice([0, 1, 1, 2])):
-        found += chance.choice(_GROUPS)(drawing)
+    found = [] if theme else [_alone(drawing) for _ in range(chance.choice([0, 0, 1, 2, 3, 5]))]
+    groups = [_THEMES[theme]] * 2 if theme else [chance.choice(_GROUPS) for _ in range(chance.choice([0, 1, 1, 2]))]
+    for group in groups:
+        found += group(drawing)
     return tuple(sorted(found, key=lambda fault: fault.at_s))
 
 
@@ -93,17 +95,30 @@ def _alone(drawing: _Drawing) -> Fault:
 
 
 def _late(drawing: _Drawing) -> Iterator[Fault]:
-    """A request of a transaction is late, and arrives together with one of the next transaction. The executor may be
-    killed soon after, before later transactions hide what the late request has done."""
+    """Requests of transactions are late or lost for a while."""
     chance = drawing.chance
-    at_s, target = drawing.at_s(), drawing.executor()
-    kind = chance.choice(("EndTxn", "EndTxn", "EndTxn", "Produce", "AddPartitionsToTxn", "InitProducerId"))
-    meets = chance.choice(("Produce", "Produce", "AddPartitionsToTxn", "EndTxn"))
-    yield Fault(at_s, "request late", target, kind, round(chance.uniform(1, 30), 3), meets)
-    if chance.random() < 0.3:
-        yield drawing.of("answer lost", at_s, target, chance.choice(_TRANSACTION))
+    operation = chance.choice(("EndTxn", "EndTxn", "EndTxn", "Produce", "AddPartitionsToTxn", "InitProducerId"))
+    yield from _in_a_row(drawing, chance.choice(("request late", "request late", "answer lost")), operation)
+
+
+def _late_commits(drawing: _Drawing) -> Iterator[Fault]:
+    yield from _in_a_row(drawing, "request late", "EndTxn")
+
+
+def _lost_commits(drawing: _Drawing) -> Iterator[Fault]:
+    yield from _in_a_row(drawing, "request lost", "EndTxn")
+
+
+def _in_a_row(drawing: _Drawing, kind: Kind, operation: str) -> Iterator[Fault]:
+    """Some requests of an executor fail. Late ones arrive together with one of the next transaction. The executor may
+    be killed soon after, before later transactions hide what a late request has done."""
+    chance, at_s, target = drawing.chance, drawing.at_s(), drawing.executor()
+    for _ in range(chance.choice([1, 3, 6])):
+        meets = chance.choice(("Produce", "Produce", "AddPartitionsToTxn", "EndTxn"))
+        yield Fault(at_s, kind, target, operation, round(chance.uniform(1, 30), 3), meets)
+        at_s = round(at_s + chance.uniform(0.1, 3), 3)
     if chance.random() < 0.5:
-        yield drawing.of("kill", round(at_s + chance.uniform(0.1, 6), 3), target)
+        yield drawing.of("kill", at_s, target)
 
 
 def _struck(drawing: _Drawing) -> Iterator[Fault]:
@@ -150,3 +165,12 @@ _GROUPS: tuple[Callable[[_Drawing], Iterator[Fault]], ...] = (
     _damaged,
     _forgotten,
 )
+#: Themes of histories, with the faults that belong to them.
+_THEMES: dict[str, Callable[[_Drawing], Iterator[Fault]]] = {
+    "late commits": _late_commits,
+    "lost commits": _lost_commits,
+    "recreated": _absent,
+    "replaced": _absent,
+    "damaged": _damaged,
+    "silent": _late,
+}
