@@ -10,7 +10,7 @@ from tests.simulation.put_back import problems_with
 from tests.support.pool_thread import on_pool_thread
 
 #: A seed whose history fails with the fault, for each fault of which one is known.
-SEEDS = {"waiting sources": 22, "unlogged heartbeats": 6}
+SEEDS = {"waiting sources": 22, "unlogged heartbeats": 6, "unread commits": 3}
 
 
 @pytest.mark.parametrize("fault", SEEDS)
