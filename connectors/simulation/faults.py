@@ -7,7 +7,7 @@ of a process, are carried out by the simulation itself when their time has come.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -43,7 +43,9 @@ class Fault:
     """A fault that happens from `at_s` on: once, at the first call that it applies to.
 
     `target` is the name of a process, a broker or a host ("": any). `operation` restricts it to calls of one name, such
-    as "EndTxn" or "commit" ("": all).
+    as "EndTxn" or "commit" ("": all). A kill or a pause with an operation happens while such a call is on its way;
+    without one, at its time. A late request to Kafka with `meets` arrives earlier if its process sends a request of
+    that name: together with it.
     """
 
     at_s: float
@@ -51,12 +53,18 @@ class Fault:
     target: str = ""
     operation: str = ""
     for_s: float = 0.0
+    meets: str = ""
 
     def __str__(self) -> str:
         """The fault as a line of a story."""
         where = f" of {self.target}" if self.target else ""
         what = f" at {self.operation}" if self.operation else ""
-        return f"{self.at_s:.3f} s: {self.kind}{where}{what}" + (f", {self.for_s:g} s" if self.for_s else "")
+        meets = f", or with the next {self.meets}" if self.meets else ""
+        return f"{self.at_s:.3f} s: {self.kind}{where}{what}" + (f", {self.for_s:g} s" if self.for_s else "") + meets
+
+
+#: The faults of a process that may happen at one of its calls.
+_AT_CALLS: tuple[Kind, ...] = ("kill", "pause")
 
 
 class FaultPlan:
@@ -73,6 +81,8 @@ class FaultPlan:
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._waiting = sorted(faults, key=lambda fault: (fault.at_s, str(fault)))
         self.happened: Counter[Kind] = Counter()
+        #: Carries out the kill or the pause of a process that has just sent a call.
+        self.strike: Callable[[Fault], None] = lambda _: None
 
     def take(self, kinds: Collection[Kind], now: float, target: str = "", operation: str = "") -> Fault | None:
         """The next fault of some kinds that applies to a call; it then counts as having happened."""
@@ -84,8 +94,17 @@ class FaultPlan:
                 return self._waiting.pop(at)
         return None
 
+    def call_sent(self, now: float, process: str, operation: str) -> None:
+        """Kills or pauses a process that sends a call, if that is planned."""
+        if fault := self.take(_AT_CALLS, now, process, operation):
+            self.strike(fault)
+
     def due(self, kinds: Collection[Kind]) -> list[Fault]:
-        """Takes all faults of some kinds, whenever they happen: those that the simulation carries out itself."""
-        taken = [fault for fault in self._waiting if fault.kind in kinds]
-        self._waiting = [fault for fault in self._waiting if fault.kind not in kinds]
+        """Takes all faults of some kinds that do not wait for a call: those that the simulation carries out itself."""
+        taken = [fault for fault in self._waiting if fault.kind in kinds and not _at_call(fault)]
+        self._waiting = [fault for fault in self._waiting if fault not in taken]
         return taken
+
+
+def _at_call(fault: Fault) -> bool:
+    return fault.kind in _AT_CALLS and fault.operation != ""

@@ -98,7 +98,10 @@ class ExecutorProcess:
         if self._idle_turns == _IDLE_TURNS:
             engine.warm_up(self._settings.partitions)
         for name in [name for name in runners if name not in leases]:
-            runners.pop(name).release("it is no longer assigned to this executor")
+            released = runners[name]
+            # other threads may be iterating over the present mapping, so it is replaced
+            self._runners = runners = {other: runner for other, runner in runners.items() if other != name}
+            released.release("it is no longer assigned to this executor")
         for name, lease in leases.items():
             tunable = self._reporter.tunable.among(len(leases))
             if name not in runners:

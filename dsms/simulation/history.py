@@ -5,11 +5,14 @@ It is drawn from a seed, printed in the report of a failure, and shrunk by leavi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connectors.simulation.faults import Fault
 from connectors.simulation.scheduler import EPOCH_S
+
+_REPLACES = re.compile(r"CREATE OR REPLACE (?:STREAMED )?(?:VIEW|QUERY) (\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,14 @@ class AddedPartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class RecreatedTopic:
+    """A topic of a source is deleted and created again, with as many partitions as at the beginning."""
+
+    at_s: float
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The services and their settings."""
 
@@ -76,6 +87,10 @@ class History:
     faults: tuple[Fault, ...] = ()
     layout: Layout = field(default_factory=Layout)
     added: tuple[AddedPartitions, ...] = ()
+    recreated: tuple[RecreatedTopic, ...] = ()
+    #: The topics that each query reads, by its name, if all of them may be idle: in the end, the query must have passed
+    #: all their records.
+    reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Seconds since 1970 at which it begins.
     epoch_s: float = EPOCH_S
 
@@ -85,9 +100,22 @@ class History:
         times = [statement.at_s for statement in self.statements]
         times += [publication.at_s for publication in self.publications]
         times += [added.at_s for added in self.added]
+        times += [recreated.at_s for recreated in self.recreated]
         return max([*times, *(fault.at_s + max(fault.for_s, 0.0) for fault in self.faults)], default=0.0)
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """The names of the queries that statements replace."""
+        found = (_REPLACES.match(statement.sql) for statement in self.statements)
+        return frozenset(match[1] for match in found if match is not None)
+
+    @property
+    def drops(self) -> bool:
+        """Whether statements drop or replace something."""
+        return bool(self.replaced) or any(statement.sql.startswith("DROP ") for statement in self.statements)
 
     @property
     def size(self) -> int:
         """How much happens: shrinking makes this smaller."""
-        return len(self.statements) + len(self.publications) + len(self.faults) + len(self.added)
+        parts = self.statements, self.publications, self.faults, self.added, self.recreated
+        return sum(len(each) for each in parts)

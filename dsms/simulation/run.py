@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from connectors.simulation.faults import Kind
 from connectors.simulation.scheduler import Stuck
 from dsms.simulation.history import History, Layout
+from dsms.simulation.liveness import standing_still
 from dsms.simulation.topics import CopiedTopic, total_offsets
-from dsms.simulation.verdict import Records, differences
-from dsms.simulation.world import World
+from dsms.simulation.verdict import Records, comparable, differences, malformed
+from dsms.simulation.world import CLUSTER, World
 
 #: Seconds of virtual time after which results must be right: after the last fault of all, and between two looks.
 BOUND_S, _LOOK_S = 240.0, 2.0
@@ -58,7 +59,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             with world.running():
                 problems += _guarded(lambda: _await(world, expected))
                 published = world.published()
-                problems += differences(published, expected)
+                problems += [*_wrong(world, expected), *malformed(published, history.replaced)]
         problems += [*world.faults(), *also(world)]
         trace = world.scheduler.trace
         return Outcome(
@@ -79,7 +80,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
 def recomputed(history: History, logs: list[CopiedTopic]) -> dict[str, Records]:
     """What a world without faults publishes from the logs alone: those of sources, heartbeats, shedding and catalog."""
     layout = Layout(executors=1, fragments=history.layout.fragments, targets=1, brokers=1, batch_records=100_000)
-    calm = replace(history, statements=(), publications=(), faults=(), added=(), layout=layout)
+    calm = replace(history, statements=(), publications=(), faults=(), added=(), recreated=(), layout=layout)
     world = World(calm, logs)
     with _running(world):
         quiet = _Quiet(world)
@@ -100,8 +101,17 @@ def _running(world: World) -> Iterator[None]:
 def _await(world: World, expected: dict[str, Records]) -> None:
     """Lets time pass until the results are as expected, at most for the bound."""
     until = max(world.scheduler.now, world.history.until_s) + BOUND_S
-    while world.scheduler.now < until and differences(world.published(), expected):
+    while world.scheduler.now < until and _wrong(world, expected):
         world.scheduler.run_until(world.scheduler.now + _LOOK_S)
+
+
+def _wrong(world: World, expected: dict[str, Records]) -> list[str]:
+    """What is not as it must be in the end."""
+    history = world.history
+    found, wanted = (
+        comparable(topics, history.replaced, dead=not history.drops) for topics in (world.published(), expected)
+    )
+    return [*differences(found, wanted), *standing_still(history, world.kafka, CLUSTER)]
 
 
 def _guarded(call: Callable[[], None]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar
 from dsms.simulation.history import History
 
 _T = TypeVar("_T")
-Part = Literal["faults", "publications", "statements", "added"]
+Part = Literal["faults", "publications", "statements", "added", "recreated"]
 #: The parts in the order in which they are shrunk: without most faults, fewer records suffice.
-_PARTS: tuple[Part, ...] = ("faults", "added", "publications", "statements")
+_PARTS: tuple[Part, ...] = ("faults", "added", "recreated", "publications", "statements")
 
 
 def shrunk(history: History, fails: Callable[[History], bool], most_runs: int = 200) -> History:

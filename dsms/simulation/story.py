@@ -21,7 +21,7 @@ def _lines(outcome: Outcome, most_events: int) -> Iterator[str]:
     yield f"seed {history.seed}, {history.layout}"
     yield from _happenings(history)
     yield f"{outcome.seconds:.1f} s of virtual time, {outcome.steps} steps, trace {outcome.digest}; the last events:"
-    yield from (f"  {event[:_WIDTH]}" for event in outcome.events[-most_events:])
+    yield from (f"  {event[:_WIDTH]}" for event in outcome.events[max(len(outcome.events) - most_events, 0) :])
     yield "nothing is wrong" if not outcome.problems else "wrong:"
     yield from (f"  {problem}" for problem in outcome.problems)
 
@@ -31,6 +31,7 @@ def _happenings(history: History) -> Iterator[str]:
     parts = [(statement.at_s, statement.sql) for statement in history.statements]
     parts += [(publication.at_s, _record(publication)) for publication in history.publications]
     parts += [(added.at_s, f"{added.topic} gets {added.partitions} partitions") for added in history.added]
+    parts += [(each.at_s, f"{each.topic} is deleted and created again") for each in history.recreated]
     parts += [(fault.at_s, f"FAULT {fault}") for fault in history.faults]
     yield from (f"  {at_s:8.3f} s  {text}" for at_s, text in sorted(parts))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from connectors.kafka.client.names import TS_HEADER
 from dsms.model.dead_letters import dead_letter_topic
 
 #: The records of a topic that readers of committed records see, by partition.
@@ -23,6 +25,11 @@ class Seen:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def instant(self) -> int:
+        """The instant of the record."""
+        return int(dict(self.headers)[TS_HEADER] or b"0")
 
     def __str__(self) -> str:
         """The record as text."""
@@ -47,6 +54,40 @@ def differences(found: Mapping[str, Records], expected: Mapping[str, Records]) -
             *(_in_order(topic, records.get(topic, {}).get(partition, [])) for records in (found, expected)),
         )
     ]
+
+
+def comparable(topics: Mapping[str, Records], replaced: Collection[str], *, dead: bool) -> dict[str, Records]:
+    """The topics that the logs determine: results of queries that were not `replaced`, and dead letters if `dead`. The
+    result of a query that was replaced depends on what had been published before. Dead letters of dropped sources and
+    queries remain, and a replaced query reports its dead letters again."""
+    return {
+        name: records
+        for name, records in topics.items()
+        if (dead if name.endswith(_UNORDERED) else name.removeprefix("dsms.") not in replaced)
+    }
+
+
+def malformed(topics: Mapping[str, Records], replaced: Collection[str]) -> Iterator[str]:
+    """What is wrong with the results of replaced queries in themselves: instants of a partition that decrease, and
+    second changes of a key at one instant.
+
+    >>> later, sooner = (Seen(b"k", b"1", ((TS_HEADER, at),)) for at in (b"5", b"4"))
+    >>> list(malformed({"dsms.q": {0: [later, sooner]}}, {"q"}))
+    ['topic "dsms.q" partition 0: instant 4 follows 5: k 1 dsms-ts=4']
+    """
+    for topic in sorted(name for name in topics if name.removeprefix("dsms.") in replaced):
+        for partition, records in topics[topic].items():
+            yield from _malformed(f'topic "{topic}" partition {partition}', records)
+
+
+def _malformed(where: str, records: Sequence[Seen]) -> Iterator[str]:
+    for before, record in pairwise(records):
+        if record.instant < before.instant:
+            yield f"{where}: instant {record.instant} follows {before.instant}: {record}"
+    changes = Counter((record.key, record.instant) for record in records if record.key is not None)
+    for (key, instant), count in changes.items():
+        if count > 1:
+            yield f"{where}: {count} changes of key {(key or b'').decode(errors='replace')} at instant {instant}"
 
 
 def _in_order(topic: str, records: Sequence[Seen]) -> Sequence[Seen]:

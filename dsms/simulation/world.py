@@ -78,6 +78,7 @@ class World:
         self.history, layout = history, history.layout
         self.scheduler = Scheduler(history.seed, epoch_s=history.epoch_s)
         self.plan = FaultPlan(history.faults)
+        self.plan.strike = self._strike
         kafka = ClusterSettings(layout.brokers, 2, layout.transaction_version, layout.verification)
         self.kafka = SimulatedCluster(self.scheduler, self.plan, kafka)
         if logs is not None:
@@ -153,18 +154,29 @@ class World:
         self.producer.start()
         for added in self.history.added:
             self.scheduler.call_at(added.at_s, partial(self._add_partitions, added))
+        for recreated in self.history.recreated:
+            self.scheduler.call_at(recreated.at_s, partial(self._recreate, recreated.topic))
 
     def _add_partitions(self, added: AddedPartitions) -> None:
         self.kafka.add_partitions(added.topic, added.partitions)
 
+    def _recreate(self, topic: str) -> None:
+        self.kafka.delete_topic(topic)
+        self.kafka.create_topic(topic, self.history.topics[topic], SOURCE)
+
     def _kafka(self, process: Process) -> SimulatedKafka:
         return SimulatedKafka(cluster=self.kafka, process=process)
+
+    def _strike(self, fault: Fault) -> None:
+        """Carries out a fault of a process that has just sent a call, once its task waits for the answer."""
+        self.scheduler.record(f"fault: {fault}")
+        self.scheduler.call_at(self.scheduler.now, partial(self._suffer, fault))
 
     def _suffer(self, fault: Fault) -> None:
         service = self.services.get(fault.target)
         if service is None or not service.process.alive:
             return
-        self.plan.happened[fault.kind] += 1
+        self.plan.happened[fault.kind] += not fault.operation  # the plan has counted it otherwise
         if fault.kind == "kill":
             service.kill(fault.for_s)
         elif fault.kind == "files lost":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -13,34 +13,26 @@ from hypothesis.control import BuildContext
 from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.internal.conjecture.data import ConjectureData, StopTest
 
-from connectors.simulation.faults import Fault, Kind
 from dsms.simulation.clients import in_order
 from dsms.simulation.history import History, Layout, Publication, Statement
 from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
 from tests.algebra.query_leaves import END, Source
+from tests.simulation.draw_changes import Changes, changes
+from tests.simulation.draw_faults import faults
 from tests.support.oracle import Advance, Record
 
 #: An instant after all records of a case: a heartbeat with it makes everything final.
 LAST = 4 * END
 #: When the statements have been sent, and when all records have been.
 _BEGIN_S, _UNTIL_S = 4.0, 30.0
-#: The least and greatest duration of a fault, by kind.
-_DURATIONS: dict[Kind, tuple[float, float]] = {
-    "request lost": (0, 0), "answer lost": (0, 0), "request late": (0.01, 30), "slow": (0.1, 20),
-    "leader moves": (0, 0), "broker restarts": (0.5, 15), "store restarts": (0.5, 10), "store loses all": (0.5, 5),
-    "store goes back": (1, 20), "store full": (1, 10), "bit flips": (0, 0), "files lost": (0.5, 5),
-    "disk full": (1, 10), "kill": (0.2, 15), "pause": (0.5, 90), "clock jumps": (-3600, 3600),
+#: What histories are about, and how often. Those of a theme have its statements and faults only: most faults of the
+#: product need several things at once.
+_THEMES = {
+    "": 6, "late commits": 1, "lost commits": 1, "recreated": 1, "replaced": 1, "damaged": 1, "silent": 1,
 }  # fmt: skip
-#: How often each kind is drawn.
-_WEIGHTS: dict[Kind, int] = {
-    "request lost": 3, "answer lost": 5, "request late": 8, "slow": 2, "leader moves": 1, "broker restarts": 2,
-    "store restarts": 2, "store loses all": 1, "store goes back": 2, "store full": 1, "bit flips": 2, "files lost": 1,
-    "disk full": 1, "kill": 6, "pause": 3, "clock jumps": 1,
-}  # fmt: skip
-_KAFKA = ("EndTxn", "AddPartitionsToTxn", "Produce", "InitProducerId", "Fetch", "ListOffsets", "Metadata", "")
-_STORE = ("commit", "claim", "write", "read", "delete", "set_assignments", "")
-_NET: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
+#: A statement that names a stream or view, and its text.
+_NAMED, _WORD = re.compile(r"CREATE (?:STREAMED VIEW|STREAM) (\w+) AS (.*)", re.DOTALL), re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -56,98 +48,112 @@ class Drawn:
 def drawn(seed: int) -> Drawn:
     """The history of a seed."""
     chance = Random(f"history {seed}")
-    case = _case(chance)
+    (theme,) = chance.choices(list(_THEMES), list(_THEMES.values()))
+    case = _case(chance, least_sources=3 if theme == "silent" else 1)
     layout = Layout(
-        executors=chance.choice([1, 2, 2, 3]),
+        executors=1 if theme in ("recreated", "replaced") else chance.choice([1, 1, 2, 3]),
         fragments=chance.choice([1, 2]),
         targets=chance.choice([1, 2, 3]),
         brokers=chance.choice([1, 2, 3]),
-        transaction_version=chance.choice([1, 1, 2]),
+        transaction_version=1 if theme == "late commits" else chance.choice([1, 1, 2]),
         verification=chance.choice([True, False]),
         batch_records=chance.choice([1, 3, 10, 40]),
     )
-    parts = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
-    ordered = chance.random() < 0.6 and not case.tables
-    if ordered:
-        parts = dict.fromkeys(parts, 1)
-    statements = [*_inputs(case, ordered=ordered, chance=chance), *_queries(case, chance)]
-    records = in_order(
-        publication
-        for source in case.sources
-        for publication in _publications(source, parts[f"t{source.number}"], chance)
+    topics = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
+    time = "silent" if theme == "silent" else chance.choice(["ordered", "ordered", "mixed", "silent"])
+    if time == "ordered":
+        topics = dict.fromkeys(topics, 1)
+    inputs = list(_inputs(case, time, chance))
+    changed = changes(case, [each.sql for each in inputs], topics, chance, theme)
+    statements = [*inputs, *_queries(case, chance, at_once=bool(changed.moments)), *changed.statements]
+    history = History(
+        seed,
+        topics,
+        tuple(sorted(statements, key=lambda each: each.at_s)),
+        _publications(case, topics, changed, chance, ended=time != "silent"),
+        faults(layout, changed.moments, _UNTIL_S, chance, theme),
+        layout,
+        changed.added,
+        changed.recreated,
+        _reads(case) if time == "silent" else {},
     )
-    faults = tuple(sorted(_faults(layout, chance), key=lambda fault: fault.at_s))
-    return Drawn(History(seed, parts, tuple(statements), records, faults, layout), case, ordered)
+    return Drawn(history, case, ordered=time == "ordered" and not changed.moments)
 
 
-def _case(chance: Random) -> Case:
+def _case(chance: Random, least_sources: int) -> Case:
+    """A case whose query reads some sources."""
     while True:
         data = ConjectureData(random=Random(chance.random()), provider=EvenProvider)
         try:
             with BuildContext(data, wrapped_test=_case):
-                return data.draw(cases(6, 3, with_tables=False))
+                case = data.draw(cases(chance.choice([6, 12, 24, 24]), 3, with_tables=False))
         except (StopTest, UnsatisfiedAssumption):
             continue
+        if len(_reads(case)["Q"]) >= least_sources:
+            return case
 
 
-def _inputs(case: Case, *, ordered: bool, chance: Random) -> Iterator[Statement]:
-    """The sources and streams. If the case is ordered, no source is ever idle."""
+def _inputs(case: Case, time: str, chance: Random) -> Iterator[Statement]:
+    """The sources and streams. If the case is ordered, no source is ever idle; if it is silent, all sources are."""
     for at, source in enumerate(case.sources):
-        idle = " IDLE AFTER 10000 SECONDS" if ordered else chance.choice(["", "", " IDLE AFTER 1 SECONDS"])
+        idle = {"ordered": " IDLE AFTER 10000 SECONDS", "silent": " IDLE AFTER 1 SECONDS"}.get(time)
         first, rest = source.sql.split("; ", 1)
-        yield Statement(0.2 + at / 10, f"{first}{idle}")
+        yield Statement(0.2 + at / 10, first + (idle or chance.choice(["", "", " IDLE AFTER 1 SECONDS"])))
         yield Statement(0.25 + at / 10, rest)
 
 
-def _queries(case: Case, chance: Random) -> Iterator[Statement]:
-    at_s = chance.choice([1.0, 1.0, _UNTIL_S / 2, _UNTIL_S])
+def _queries(case: Case, chance: Random, *, at_once: bool) -> Iterator[Statement]:
+    at_s = 1.0 if at_once else chance.choice([1.0, 1.0, _UNTIL_S / 2, _UNTIL_S])
     for number, sql in enumerate(case.statements[len(case.inputs) :]):
         yield Statement(at_s + number / 10, sql)
 
 
-def _publications(source: Source, partitions: int, chance: Random) -> Iterator[Publication]:
-    """The records and heartbeats of a source, dealt out to its partitions; a heartbeat ends each partition."""
+def _reads(case: Case) -> dict[str, frozenset[str]]:
+    """The topics that the case's query reads, itself or through views."""
+    texts = dict(match.groups() for sql in case.statements[len(case.inputs) :] if (match := _NAMED.match(sql)))
+    reached, left = set[str](), ["Q"]
+    while left:
+        name = left.pop()
+        reached.add(name)
+        left += set(_WORD.findall(texts.get(name, ""))) & texts.keys() - reached
+    text = " ".join(texts[name] for name in reached)
+    return {"Q": frozenset(f"t{each.number}" for each in case.sources if each.stream in _WORD.findall(text))}
+
+
+def _publications(
+    case: Case, topics: Mapping[str, int], changed: Changes, chance: Random, *, ended: bool
+) -> tuple[Publication, ...]:
+    """The records and heartbeats of all sources, with those for added partitions."""
+    more = {each.topic: each.partitions for each in changed.added}
+    found: list[Publication] = []
+    for source in case.sources:
+        topic = f"t{source.number}"
+        found += _of_source(source, topics[topic], chance)
+        if ended:
+            found += (
+                Publication(_UNTIL_S, topic, partition, heartbeat=LAST)
+                for partition in range(more.get(topic, topics[topic]))
+            )
+    return in_order(found)
+
+
+def _of_source(source: Source, partitions: int, chance: Random) -> Iterator[Publication]:
+    """The records and heartbeats of a source, dealt out to its partitions."""
     topic, at_s = f"t{source.number}", _BEGIN_S
-    pause_s = (_UNTIL_S - _BEGIN_S) / max(len(source.events), 1)
+    pause_s = chance.choice([0.5, 1, 2, 2]) * (_UNTIL_S - _BEGIN_S) / max(len(source.events), 1) / 2
     for number, event in enumerate(source.events):
-        at_s += chance.uniform(0, pause_s)
+        at_s = min(at_s + chance.uniform(0, 2 * pause_s), _UNTIL_S)
         if isinstance(event, Record):
             value, op = json.dumps(event.row, default=_text).encode(), "-" if event.deletion else None
             yield Publication(at_s, topic, number % partitions, value, ts=event.ts, op=op)
         elif isinstance(event, Advance):
             for partition in range(partitions):
                 yield Publication(at_s, topic, partition, heartbeat=event.ts)
-    for partition in range(partitions):
-        yield Publication(_UNTIL_S, topic, partition, heartbeat=LAST)
 
 
 def _text(value: object) -> str:
     """A decimal, date or timestamp as JSON text."""
     return f"{value.isoformat()}Z" if isinstance(value, datetime) else str(value)
-
-
-def _faults(layout: Layout, chance: Random) -> Iterator[Fault]:
-    executors = [f"executor-{number}" for number in range(1, layout.executors + 1)]
-    for _ in range(chance.choice([0, 1, 2, 3, 5, 8])):
-        (kind,) = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
-        at_s = round(chance.uniform(0.5, _UNTIL_S), 3)
-        target, operation = chance.choice([*executors, *executors, "coordinator"]), ""
-        if kind in _NET:
-            operation = chance.choice(_KAFKA if chance.random() < 0.8 else _STORE)
-        elif kind in ("leader moves", "broker restarts"):
-            target = f"broker-{chance.randint(1, layout.brokers)}"
-        elif kind.startswith("store"):
-            target = ""
-        elif kind in ("bit flips", "files lost", "disk full"):
-            target = chance.choice(executors)
-        yield Fault(at_s, kind, target, operation, _duration(kind, chance))
-
-
-def _duration(kind: Kind, chance: Random) -> float:
-    least, most = _DURATIONS[kind]
-    if least <= 0:
-        return round(chance.uniform(least, most), 3)
-    return round(math.exp(chance.uniform(math.log(least), math.log(most))), 3)
 
 
 def without_faults(drawn: Drawn) -> Drawn:

@@ -14,6 +14,13 @@ def kind_of(request: Any) -> str:
     return str(type(request).__name__).removesuffix("Request")
 
 
+def transactional_id_of(request: Any) -> str | None:
+    """The transactional id that a request is for; None if it is for none."""
+    names = "transactional_id", "v3_and_below_transactional_id"
+    found: Iterator[str | None] = (getattr(request, name, None) for name in names)
+    return next((each for each in found if each), None)
+
+
 def described(request: Any) -> str:
     """A request in one line."""
     kind = kind_of(request)

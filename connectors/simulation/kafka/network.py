@@ -12,7 +12,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.future import Future
 
 from connectors.simulation.faults import Fault, FaultPlan, Kind
-from connectors.simulation.kafka.describe import described, kind_of, outcome
+from connectors.simulation.kafka.describe import described, kind_of, outcome, transactional_id_of
 from connectors.simulation.scheduler import Process, Scheduler, Signal
 
 _LOSING: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
@@ -50,6 +50,17 @@ class _Call:
     fault: Fault | None = None
 
 
+@dataclass(eq=False, slots=True)
+class LateRequest:
+    """The delivery of a late request, which takes place once. It is due early if its process sends a request of the
+    kind that it meets, for the same transactional id."""
+
+    deliver: Callable[[], None]
+    process: str = ""
+    meets: str = ""
+    transactional_id: str | None = None
+
+
 class Network:
     """The connections between the processes of a simulation and the brokers."""
 
@@ -57,8 +68,8 @@ class Network:
         self, scheduler: Scheduler, plan: FaultPlan, delays: Delays, disturb: Callable[[Fault, int], None]
     ) -> None:
         self.scheduler, self.plan, self._delays, self._disturb = scheduler, plan, delays, disturb
-        #: The deliveries of requests that are late. Each takes place once, when its time has come or when it is called.
-        self.late: list[Callable[[], None]] = []
+        #: The requests that are late. Each is delivered once, when its time has come or when that is called.
+        self.late: list[LateRequest] = []
         self._connections: dict[Process, dict[Connection, None]] = {}
 
     def connect(self, process: Process, node: Node, changed: Signal) -> Connection:
@@ -102,16 +113,25 @@ class Network:
             self.scheduler.record(f"fault: {fault}")
             self._disturb(fault, node.number)
 
-    def deliver_late(self, seconds: float, arrive: Callable[[], None]) -> None:
+    def deliver_late(self, seconds: float, arrive: Callable[[], None], process: str, call: _Call) -> None:
         """Delivers a request some seconds later, unless that has been done before."""
 
         def deliver() -> None:
-            if deliver in self.late:
-                self.late.remove(deliver)
+            if late in self.late:
+                self.late.remove(late)
                 arrive()
 
-        self.late.append(deliver)
+        meets = "" if call.fault is None else call.fault.meets
+        late = LateRequest(deliver, process, meets, transactional_id_of(call.request))
+        self.late.append(late)
         self.after(seconds, deliver)
+
+    def sends(self, process: str, request: Any) -> None:
+        """A process sends a request: late requests that meet it arrive at about the same time."""
+        sent = kind_of(request), process
+        for late in self.late:
+            if sent == (late.meets, late.process) and transactional_id_of(request) == late.transactional_id:
+                self.after(self.delay_s(), late.deliver)
 
     def after(self, seconds: float, call: Callable[[], object]) -> None:
         """Calls a function some seconds later."""
@@ -142,6 +162,8 @@ class Connection:
         self.used = True
         self._unanswered[call] = None
         network.scheduler.record(f"{self.process.name} to {self.node.name}: {described(request)}")
+        network.sends(self.process.name, request)
+        network.plan.call_sent(network.scheduler.now, self.process.name, operation)
         call.fault = network.fault(_LOSING, self.process, self.node, operation)
         if call.fault is not None:
             network.scheduler.record(f"fault: {call.fault}")
@@ -150,7 +172,8 @@ class Connection:
             network.after(network.delay_s(), self.cut)
         if kind == "request late":
             assert call.fault is not None
-            network.deliver_late(call.fault.for_s + network.delay_s(), partial(self._arrive_late, call))
+            arrive = partial(self._arrive_late, call)
+            network.deliver_late(call.fault.for_s + network.delay_s(), arrive, self.process.name, call)
         elif kind != "request lost":
             self._last_arrival = max(self._last_arrival, network.scheduler.now) + network.delay_s()
             network.scheduler.call_at(self._last_arrival, partial(self._arrive, call))

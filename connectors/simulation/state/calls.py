@@ -62,6 +62,7 @@ class Calls:
         process = self._scheduler.process
         if process is None:  # the simulation looks at the content itself
             return run()
+        self._plan.call_sent(self._scheduler.now, process.name, operation)
         fault = self._plan.take(_FAULTS, self._scheduler.now, process.name, operation)
         kind = fault.kind if fault is not None else None
         for_s = fault.for_s if fault is not None else 0.0

@@ -143,7 +143,7 @@ def deliver_in_the_next_transaction(simulated: Simulation, native: bool, kind: s
         writing.commit()
         if not network.late:
             return  # the brokers add partitions by themselves
-        before(simulated, "Produce", number, network.late[0])
+        before(simulated, "Produce", number, network.late[0].deliver)
         writing.commit()
         assert not network.late
         writing.check()
@@ -172,7 +172,44 @@ def test_without_a_new_epoch_a_late_commit_tears_the_next_transaction(verificati
                 producer.flush(30)
                 if value == b"a":
                     producer.commit_transaction(30)
-            network.late[0]()
+            network.late[0].deliver()
             return writing.read()
 
         assert simulated.run(scenario, "writer") == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("meets", ["Produce", "AddPartitionsToTxn"])
+def test_a_late_request_arrives_with_the_next_one_that_it_meets(meets: str) -> None:
+    with simulation(transaction_version=1) as simulated:
+        writing = Writing(simulated, native=False)
+
+        def scenario() -> None:
+            writing.start()
+            writing.commit()
+            simulated.cluster.network.plan = FaultPlan(
+                [Fault(0, "request late", "writer", "EndTxn", for_s=1e6, meets=meets)]
+            )
+            writing.commit()
+            assert [late.meets for late in simulated.cluster.network.late] == [meets]
+            writing.commit()
+            assert not simulated.cluster.network.late
+            writing.check()
+
+        simulated.run(scenario, "writer")
+
+
+def test_a_process_is_struck_while_its_request_is_on_its_way() -> None:
+    with simulation() as simulated:
+        writing, network = Writing(simulated, native=False), simulated.cluster.network
+        struck = []
+
+        def scenario() -> None:
+            writing.start()
+            network.plan = FaultPlan([Fault(0, "kill", "writer", "EndTxn", for_s=1.0)])
+            network.plan.strike = lambda fault: struck.append((fault.kind, simulated.scheduler.trace.last))
+            writing.commit()
+
+        simulated.run(scenario, "writer")
+        ((kind, event),) = struck
+        assert kind == "kill"
+        assert "EndTxn" in event

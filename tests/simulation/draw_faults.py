@@ -1,0 +1,176 @@
+"""Draws faults: some alone, others in groups that belong together, such as a lost answer and a kill just after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from connectors.simulation.faults import Fault, Kind
+from dsms.simulation.history import Layout
+
+#: The least and greatest duration of a fault, by kind.
+_DURATIONS: dict[Kind, tuple[float, float]] = {
+    "request lost": (0, 0), "answer lost": (0, 0), "request late": (0.01, 30), "slow": (0.1, 20),
+    "leader moves": (0, 0), "broker restarts": (0.5, 15), "store restarts": (0.5, 10), "store loses all": (0.5, 5),
+    "store goes back": (1, 20), "store full": (1, 10), "bit flips": (0, 0), "files lost": (0.5, 5),
+    "disk full": (1, 10), "kill": (0.2, 15), "pause": (0.5, 90), "clock jumps": (-3600, 3600),
+}  # fmt: skip
+#: How often each kind is drawn.
+_WEIGHTS: dict[Kind, int] = {
+    "request lost": 3, "answer lost": 5, "request late": 8, "slow": 2, "leader moves": 1, "broker restarts": 2,
+    "store restarts": 2, "store loses all": 1, "store goes back": 2, "store full": 1, "bit flips": 2, "files lost": 1,
+    "disk full": 1, "kill": 6, "pause": 3, "clock jumps": 1,
+}  # fmt: skip
+#: The requests of transactions, those that come before and between them, and the calls of the state store.
+_TRANSACTION = ("EndTxn", "EndTxn", "Produce", "Produce", "AddPartitionsToTxn", "InitProducerId")
+_AROUND = ("Fetch", "ListOffsets", "Metadata", "FindCoordinator", "CreateTopics", "")
+_STORE = ("commit", "commit", "claim", "put", "read", "get", "set", "admit", "")
+_NET: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What faults are drawn for."""
+
+    layout: Layout
+    moments: Sequence[float]
+    until_s: float
+    chance: Random
+
+    @property
+    def executors(self) -> list[str]:
+        return [f"executor-{number}" for number in range(1, self.layout.executors + 1)]
+
+    def executor(self) -> str:
+        return self.chance.choice(self.executors)
+
+    def at_s(self) -> float:
+        """When faults begin: often just before something changes."""
+        if self.moments and self.chance.random() < 0.7:
+            before_s = self.chance.choice([-0.2, 0.05, 0.5, 2])
+            return max(round(self.chance.choice(self.moments) - before_s, 3), 0.5)
+        return round(self.chance.uniform(0.5, self.until_s), 3)
+
+    def operation(self) -> str:
+        """A call at which a fault happens."""
+        (group,) = self.chance.choices([_TRANSACTION, _AROUND, _STORE], [5, 2, 2])
+        return self.chance.choice(group)
+
+    def of(self, kind: Kind, at_s: float, target: str = "", operation: str = "") -> Fault:
+        return Fault(at_s, kind, target, operation, self._duration(kind))
+
+    def _duration(self, kind: Kind) -> float:
+        least, most = _DURATIONS[kind]
+        if least <= 0:
+            return round(self.chance.uniform(least, most), 3)
+        return round(math.exp(self.chance.uniform(math.log(least), math.log(most))), 3)
+
+
+def faults(layout: Layout, moments: Sequence[float], until_s: float, chance: Random, theme: str) -> tuple[Fault, ...]:
+    """Faults of a history. `moments` are the times at which something changes. A history with a theme has the faults of
+    this theme only."""
+    drawing = _Drawing(layout, moments, until_s, chance)
+    found = [] if theme else [_alone(drawing) for _ in range(chance.choice([0, 0, 1, 2, 3, 5]))]
+    groups = [_THEMES[theme]] * 2 if theme else [chance.choice(_GROUPS) for _ in range(chance.choice([0, 1, 1, 2]))]
+    for group in groups:
+        found += group(drawing)
+    return tuple(sorted(found, key=lambda fault: fault.at_s))
+
+
+def _alone(drawing: _Drawing) -> Fault:
+    chance = drawing.chance
+    (kind,) = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
+    target, operation = chance.choice([*drawing.executors * 2, "coordinator"]), ""
+    if kind in _NET:
+        operation = drawing.operation()
+    elif kind in ("leader moves", "broker restarts"):
+        target = f"broker-{chance.randint(1, drawing.layout.brokers)}"
+    elif kind.startswith("store"):
+        target = ""
+    elif kind in ("bit flips", "files lost", "disk full"):
+        target = drawing.executor()
+    return drawing.of(kind, drawing.at_s(), target, operation)
+
+
+def _late(drawing: _Drawing) -> Iterator[Fault]:
+    """Requests of transactions are late or lost for a while."""
+    chance = drawing.chance
+    operation = chance.choice(("EndTxn", "EndTxn", "EndTxn", "Produce", "AddPartitionsToTxn", "InitProducerId"))
+    yield from _in_a_row(drawing, chance.choice(("request late", "request late", "answer lost")), operation)
+
+
+def _late_commits(drawing: _Drawing) -> Iterator[Fault]:
+    yield from _in_a_row(drawing, "request late", "EndTxn")
+
+
+def _lost_commits(drawing: _Drawing) -> Iterator[Fault]:
+    yield from _in_a_row(drawing, "request lost", "EndTxn")
+
+
+def _in_a_row(drawing: _Drawing, kind: Kind, operation: str) -> Iterator[Fault]:
+    """Some requests of an executor fail. Late ones arrive together with one of the next transaction. The executor may
+    be killed soon after, before later transactions hide what a late request has done."""
+    chance, at_s, target = drawing.chance, drawing.at_s(), drawing.executor()
+    for _ in range(chance.choice([1, 3, 6])):
+        meets = chance.choice(("Produce", "Produce", "AddPartitionsToTxn", "EndTxn"))
+        yield Fault(at_s, kind, target, operation, round(chance.uniform(1, 30), 3), meets)
+        at_s = round(at_s + chance.uniform(0.1, 3), 3)
+    if chance.random() < 0.5:
+        yield drawing.of("kill", at_s, target)
+
+
+def _struck(drawing: _Drawing) -> Iterator[Fault]:
+    """An executor is paused or killed while a request is on its way, which may be lost."""
+    at_s, target, operation = drawing.at_s(), drawing.executor(), drawing.operation()
+    yield drawing.of(drawing.chance.choice(("pause", "pause", "kill")), at_s, target, operation)
+    if drawing.chance.random() < 0.5:
+        yield drawing.of(drawing.chance.choice(_NET), at_s, target, operation)
+
+
+def _absent(drawing: _Drawing) -> Iterator[Fault]:
+    """An executor stands still in a transaction while something changes, and goes on afterwards."""
+    chance, target = drawing.chance, drawing.executor()
+    operation = chance.choice(("AddPartitionsToTxn", "Produce", "EndTxn", "commit"))
+    moment = chance.choice(drawing.moments) if drawing.moments else drawing.at_s()
+    at_s = max(round(moment - chance.choice([0.1, 1, 3]), 3), 0.5)
+    yield Fault(at_s, "pause", target, operation, round(chance.uniform(5, 40), 3))
+    if chance.random() < 0.5:
+        yield Fault(at_s, "request lost", target, operation)
+
+
+def _damaged(drawing: _Drawing) -> Iterator[Fault]:
+    """Files are damaged, then the executor starts again and reads them."""
+    at_s, target = drawing.at_s(), drawing.executor()
+    for _ in range(drawing.chance.randint(1, 8)):
+        yield drawing.of("bit flips", at_s, target)
+    yield drawing.of("kill", round(at_s + drawing.chance.uniform(0.01, 1), 3), target)
+
+
+def _forgotten(drawing: _Drawing) -> Iterator[Fault]:
+    """The store forgets what executors reported, while one of them is cut off or slow."""
+    at_s = drawing.at_s()
+    yield drawing.of(drawing.chance.choice(("store loses all", "store goes back")), at_s)
+    kind: Kind = drawing.chance.choice(("pause", "slow", "request late"))
+    yield drawing.of(kind, at_s, drawing.executor(), drawing.operation())
+
+
+_GROUPS: tuple[Callable[[_Drawing], Iterator[Fault]], ...] = (
+    _late,
+    _late,
+    _struck,
+    _absent,
+    _absent,
+    _damaged,
+    _forgotten,
+)
+#: Themes of histories, with the faults that belong to them.
+_THEMES: dict[str, Callable[[_Drawing], Iterator[Fault]]] = {
+    "late commits": _late_commits,
+    "lost commits": _lost_commits,
+    "recreated": _absent,
+    "replaced": _absent,
+    "damaged": _damaged,
+    "silent": _late,
+}
