@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import heapq
 import itertools
+import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +21,8 @@ from greenlet import getcurrent, greenlet
 
 #: Seconds since 1970 at which simulations begin, unless they say otherwise.
 EPOCH_S = 1_700_000_000.0
+#: How long a real thread that is no part of a simulation waits at a time, in seconds.
+_FOREIGN_S = 0.01
 #: The number of events that a trace keeps; its digest covers all events.
 KEPT_EVENTS = 20_000
 
@@ -131,7 +135,7 @@ class Scheduler:
         self._numbers = itertools.count()
         self._tasks: dict[Task, None] = {}
         #: The caller of `run_until`.
-        self._hub = getcurrent()
+        self._hub, self._thread = getcurrent(), threading.get_ident()
 
     # for tasks
 
@@ -155,7 +159,8 @@ class Scheduler:
         """Waits for a signal; returns whether it came in time."""
         task = self._own_task()
         if task is None:
-            return True
+            time.sleep(_FOREIGN_S)
+            return False
         task.wait, task.woken = task.wait + 1, False
         number = task.wait
         signal.waiting.append((task, number))
@@ -194,7 +199,7 @@ class Scheduler:
 
     def run_until(self, time_s: float, stop: Callable[[], bool] = lambda: False) -> None:
         """Runs until an instant, or until `stop` holds. Raises Stuck if tasks run without end at one instant."""
-        steps, instant, self._hub = 0, self.now, getcurrent()
+        steps, instant, self._hub, self._thread = 0, self.now, getcurrent(), threading.get_ident()
         while not stop():
             if self._ready:
                 steps = steps + 1 if self.now == instant else 0
@@ -227,7 +232,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Ends all tasks: each that waits raises Ended, so that its stack is freed."""
-        self.closed, self._hub = True, getcurrent()
+        self.closed, self._hub, self._thread = True, getcurrent(), threading.get_ident()
         for task in list(self._tasks):
             if task.greenlet:
                 self.current, task.greenlet.parent = task, self._hub
@@ -238,7 +243,10 @@ class Scheduler:
         self._timers.clear()
 
     def _own_task(self) -> Task | None:
-        """The running task; None in a thread that is not the scheduler's, such as Polars', where nothing may wait."""
+        """The running task; None in a real thread that is not the scheduler's, such as one of Polars, or one that
+        product code started before the simulation: it sees the same stand-ins, and is no part of the simulation."""
+        if threading.get_ident() != self._thread:
+            return None
         if self.closed:
             raise Ended
         task = self.current

@@ -29,7 +29,7 @@ from connectors.kafka.logs.heartbeats import Ends, HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog
 from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.runtime.batching import planner
-from dsms.runtime.batching.idleness import Group, SourceActivity
+from dsms.runtime.batching.idleness import SourceActivity, SourceGroup
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.epoch import epoch
 from dsms.runtime.epoch.result_topics import ResultTopics
@@ -76,7 +76,9 @@ def _unchecked_files() -> Iterable[Patch]:
 def _waiting_sources() -> Iterable[Patch]:
     """A silent source waits for all others of its query, silent ones included."""
 
-    def heartbeats_due(seen: Mapping[str, SourceActivity], groups: Iterable[Group]) -> dict[str, dict[int, Heartbeat]]:
+    def heartbeats_due(
+        seen: Mapping[str, SourceActivity], groups: Iterable[SourceGroup]
+    ) -> dict[str, dict[int, Heartbeat]]:
         listed = list(groups)
         due = {source: _beats(each, _time(source, seen, listed)) for source, each in seen.items()}
         return {source: beats for source, beats in due.items() if beats}
@@ -84,7 +86,7 @@ def _waiting_sources() -> Iterable[Patch]:
     return [(planner, "heartbeats_due", heartbeats_due)]
 
 
-def _time(source: str, seen: Mapping[str, SourceActivity], groups: Iterable[Group]) -> int:
+def _time(source: str, seen: Mapping[str, SourceActivity], groups: Iterable[SourceGroup]) -> int:
     """How far the idle partitions of a source advance."""
     activity = seen[source]
     if not activity.silent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 import pytest
@@ -147,3 +148,22 @@ def test_a_signal_forgets_those_that_waited_in_vain() -> None:
     scheduler.run_until(99.5)
     assert len(signal.waiting) == 1
     scheduler.close()
+
+
+def test_a_real_thread_is_no_part_of_the_simulation_and_not_disturbed_by_its_end() -> None:
+    """Threads that product code started before see the same stand-ins of clocks."""
+    scheduler, waited = Scheduler(1), list[bool]()
+
+    def live_on() -> None:
+        for _ in range(3):
+            waited.append(scheduler.wait(Signal(), 1.0))
+
+    scheduler.spawn(lambda: scheduler.sleep(5.0), "sleeps", Process("p"))
+    scheduler.run_until(1.0)
+    threads = [threading.Thread(target=live_on) for _ in range(2)]
+    threads[0].start()
+    threads[0].join()
+    scheduler.close()
+    threads[1].start()
+    threads[1].join()
+    assert waited == [False] * 6

@@ -73,7 +73,7 @@ class IteratingReporter:
     """Iterates over the runners while the executor gives a fragment up."""
 
     def __init__(self, settings: ExecutorSettings, state: MemoryState, runners: Callable[[], Any]) -> None:
-        self.bounds, self._state, self._runners = settings.bounds, state, runners
+        self.bounds, self._state, self._runners = settings.tunable, state, runners
         self.ended: list[int] = []
 
     def run(self, stopping: threading.Event) -> None:
@@ -82,7 +82,7 @@ class IteratingReporter:
             assert wait_until(lambda: len(self._runners()) == 1, 10)
             runners = iter(self._runners().values())
             runner = next(runners)
-            self._state.cluster().set_assignments(msgspec.json.encode({}))
+            ClusterState(self._state.documents()).set_assignments(msgspec.json.encode({}))
             assert wait_until(lambda: runner.released, 10)
             self.ended.append(len(list(runners)))
         finally:
@@ -109,7 +109,7 @@ def test_threads_that_iterate_over_fragments_are_not_disturbed_when_one_leaves(
     standing = SimpleNamespace(state="running", reason="", plan_version=0, lanes={}, measured=None)
     monkeypatch.setattr(process, "Runner", lambda *_: Released(released=False, status=standing))
     monkeypatch.setattr(process, "executor_status", lambda _: ExecutorStatus("running"))
-    state.cluster().set_assignments(msgspec.json.encode({"0": Assignment("executor-1", 7)}))
+    ClusterState(state.documents()).set_assignments(msgspec.json.encode({"0": Assignment("executor-1", 7)}))
     engine: Any = SimpleNamespace(warm_up=lambda _: None)
     ExecutorProcess(settings, lambda: engine, threading.Event()).run()
     assert reporters[0].ended == [0]
