@@ -73,7 +73,7 @@ class IteratingReporter:
     """Iterates over the runners while the executor gives a fragment up."""
 
     def __init__(self, settings: ExecutorSettings, state: MemoryState, runners: Callable[[], Any]) -> None:
-        self.bounds, self._state, self._runners = settings.tunable, state, runners
+        self.tunable, self._state, self._runners = settings.tunable, state, runners
         self.ended: list[int] = []
 
     def run(self, stopping: threading.Event) -> None:
