@@ -19,7 +19,7 @@ from operators.core.errors import DsmsError
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 try:
-    FragmentStream(spark, "f", (Path(sys.argv[1]), Path(sys.argv[1])), {}, print).start()
+    FragmentStream(spark, "f", (Path(sys.argv[1]), Path(sys.argv[1]).parent), {}, print).start()
 except DsmsError as error:
     print(f"refused: {error}")
 spark.stop()
