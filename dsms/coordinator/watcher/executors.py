@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Protocol
 
 from connectors.alarms import Alarms
 from connectors.state.cluster import LEASE_MS
+from dsms.local.waiting import wait_until
 from dsms.placement.leases import RUNNING, ExecutorStatus, read_statuses
 from dsms.placement.whole_queries import with_whole_queries
 from operators.core.errors import ExternalError
@@ -56,12 +56,7 @@ class CatalogFollowers:
 
     def await_stopped(self, version: int) -> bool:
         """Whether all running executors follow a version in time."""
-        deadline, waiting = time.monotonic() + self.stop_s, threading.Event()
-        while not (reached := self._follow_version(version)):
-            if time.monotonic() >= deadline:
-                break
-            waiting.wait(_POLL_S)
-        return reached
+        return wait_until(lambda: self._stopped(version), self.stop_s, pause_s=_POLL_S)
 
     def await_halted(self, version: int, fragments: Collection[str], *, moving: bool = False) -> bool:
         """Whether all executors, including starting ones, follow a version in time, and some of them run `fragments`.
@@ -69,17 +64,19 @@ class CatalogFollowers:
 
         A fragment that no executor has reported for some seconds counts as halted, as in a cluster without executors.
         This is not allowed if queries are `moving` to other fragments."""
-        deadline, known, waiting = time.monotonic() + self.halt_s, _LastReports(time.monotonic()), threading.Event()
-        while time.monotonic() < deadline:
-            if (executors := self._reports()) is not None:
-                now = time.monotonic()
-                known.note(executors, now)
-                absent = set() if moving else known.absent(fragments, now - self.absent_s)
-                follow = follow_version(version, executors, starting=True)
-                if follow and _running(executors) >= set(fragments) - absent:
-                    return True
-            waiting.wait(_POLL_S)
-        return False
+        known = _LastReports(time.monotonic())
+
+        def halted() -> bool:
+            """False while Redis is unavailable, as nothing is known then."""
+            if (executors := self._reports()) is None:
+                return False
+            now = time.monotonic()
+            known.note(executors, now)
+            absent = set() if moving else known.absent(fragments, now - self.absent_s)
+            running = _running(executors) >= set(fragments) - absent
+            return running and follow_version(version, executors, starting=True)
+
+        return wait_until(halted, self.halt_s, pause_s=_POLL_S)
 
     def positions(self, source: str, partition: int) -> list[int]:
         """The next offsets that queries read of a partition of a source, given by id. Raises ExternalError while Redis
@@ -87,7 +84,7 @@ class CatalogFollowers:
         lanes = (lane for status in self.executors().values() for lane in status.lanes.values())
         return [lane.offsets[place] for lane in lanes if (place := f"{source}/{partition}") in lane.offsets]
 
-    def _follow_version(self, version: int) -> bool:
+    def _stopped(self, version: int) -> bool:
         """Whether the executors follow the version now; False while Redis is unavailable, as nothing is known then."""
         executors = self._reports()
         return executors is not None and follow_version(version, executors)
