@@ -60,17 +60,12 @@ def total_offsets(cluster: SimulatedCluster) -> int:
 
 
 def visible(log: PartitionLog) -> Iterator[Seen]:
-    """The records that readers of committed records see."""
-    for batch in log.batches:
-        if batch.base_offset >= log.stable:
-            return
-        aborted = any(
-            each.producer == batch.producer and each.first_offset <= batch.base_offset < each.last_offset
-            for each in log.aborted
-        )
-        if not batch.control and not (batch.transactional and aborted):
-            for record in batch.records():
-                yield Seen(record.key, record.value, tuple((name, value) for name, value in record.headers))
+    """The records that readers of committed records see, with those that the broker has removed since: a reader who
+    was fast enough has them.
+    """
+    for batch in log.committed(log.history):
+        for record in batch.records():
+            yield Seen(record.key, record.value, tuple((name, value) for name, value in record.headers))
 
 
 def _records(cluster: SimulatedCluster, topic: Topic) -> dict[int, list[Seen]]:
@@ -86,5 +81,6 @@ def _copy(log: PartitionLog) -> PartitionLog:
     """The part of a log in which all transactions have ended. Its producers are forgotten: others will write to it."""
     copy = PartitionLog()
     copy.replace([batch for batch in log.batches if batch.last_offset < log.stable])
+    copy.history = list(copy.batches)
     copy.start, copy.end, copy.aborted = log.start, log.stable, list(log.aborted)
     return copy

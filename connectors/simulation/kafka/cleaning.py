@@ -8,7 +8,7 @@ from connectors.simulation.kafka.log import PartitionLog
 
 def compact(log: PartitionLog) -> None:
     """Keeps only the last committed record of each key, below the last stable offset. Tombstones are kept."""
-    stable, visible = log.stable, _visible(log)
+    stable, visible = log.stable, list(log.committed(log.batches))
     last: dict[bytes | None, int] = {}
     for batch in visible:
         for record in batch.records():
@@ -33,22 +33,6 @@ def expire(log: PartitionLog, before_ms: int) -> None:
         start = batch.last_offset + 1
     if start > log.start:
         log.delete_before(start)
-
-
-def _visible(log: PartitionLog) -> list[Batch]:
-    """The batches below the last stable offset with records that are not of an aborted transaction."""
-    return [
-        batch
-        for batch in log.batches
-        if batch.last_offset < log.stable and not batch.control and not _aborted(log, batch)
-    ]
-
-
-def _aborted(log: PartitionLog, batch: Batch) -> bool:
-    return batch.transactional and any(
-        each.producer == batch.producer and each.first_offset <= batch.base_offset < each.last_offset
-        for each in log.aborted
-    )
 
 
 def _kept(batch: Batch, kept: set[int]) -> list[Batch]:

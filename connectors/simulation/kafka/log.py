@@ -7,7 +7,7 @@ its end.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from connectors.simulation.kafka import codes
@@ -55,6 +55,8 @@ class PartitionLog:
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        #: All batches that were ever appended, with those that compaction and retention have removed.
+        self.history: list[Batch] = []
         self.start = self.end = 0
         self.producers: dict[int, ProducerState] = {}
         self.aborted: list[AbortedTransaction] = []
@@ -129,6 +131,11 @@ class PartitionLog:
         """The aborted transactions with records or a marker in a range of offsets."""
         return [each for each in self.aborted if each.last_offset >= offset and each.first_offset < upto]
 
+    def committed(self, batches: list[Batch]) -> Iterator[Batch]:
+        """The batches, of `batches` or `history`, whose records readers of committed records see."""
+        stable = self.stable
+        return (each for each in batches if each.last_offset < stable and not each.control and not self._aborts(each))
+
     def offset_at(self, time_ms: int, upto: int) -> tuple[int, int] | None:
         """The offset and time of the first record below `upto` with a timestamp of at least `time_ms`."""
         for batch in self.batches:
@@ -142,7 +149,6 @@ class PartitionLog:
         """Deletes the records below an offset, as retention and DeleteRecords do."""
         self.start = max(self.start, min(offset, self.end))
         self.replace([batch for batch in self.batches if batch.last_offset >= self.start])
-        self.aborted = [each for each in self.aborted if each.last_offset >= self.start]
 
     def replace(self, batches: list[Batch]) -> None:
         """Replaces the batches, as compaction does."""
@@ -154,6 +160,13 @@ class PartitionLog:
         for call in waiting:
             call()
 
+    def _aborts(self, batch: Batch) -> bool:
+        """Whether a batch is of an aborted transaction."""
+        return batch.transactional and any(
+            each.producer == batch.producer and each.first_offset <= batch.base_offset < each.last_offset
+            for each in self.aborted
+        )
+
     def _index(self, offset: int) -> int:
         """The index of the batch with an offset, or of the first one after it."""
         at = max(bisect_right(self._offsets, offset) - 1, 0)
@@ -163,6 +176,7 @@ class PartitionLog:
         stored = batch.at(self.end, leader_epoch)
         self._roll(stored)
         self.batches.append(stored)
+        self.history.append(stored)
         self._offsets.append(stored.base_offset)
         self.end = stored.last_offset + 1
         return stored
