@@ -71,6 +71,11 @@ class Layout:
     #: The most records of a batch.
     batch_records: int = 40
 
+    @property
+    def executor_names(self) -> list[str]:
+        """The names of the executors, which are also those of their hosts."""
+        return [f"executor-{number}" for number in range(1, self.executors + 1)]
+
 
 @dataclass(frozen=True)
 class History:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 from connectors.simulation.faults import Fault, Kind
+from connectors.simulation.kafka.image import broker_name
 from dsms.simulation.history import Layout
 
 #: For each kind of fault: how often it is drawn, and its least and greatest duration.
@@ -17,9 +18,12 @@ _KINDS: dict[Kind, tuple[int, float, float]] = {
     "files lost": (1, 0.5, 5), "disk full": (1, 1, 10), "kill": (6, 0.2, 15), "pause": (3, 0.5, 90),
     "clock jumps": (1, -3600, 3600),
 }  # fmt: skip
-#: The requests and calls that faults of connections are aimed at; "" is any.
-_REQUESTS = ("EndTxn", "AddPartitionsToTxn", "Produce", "InitProducerId", "Fetch", "ListOffsets", "Metadata", "")
-_CALLS = ("commit", "claim", "write", "read", "delete", "set_assignments", "")
+#: The faults of connections.
+CONNECTION_FAULTS: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
+#: The requests of transactions, those that come before and between them, and the calls of the state store; "" is any.
+_TRANSACTION = ("EndTxn", "EndTxn", "Produce", "Produce", "AddPartitionsToTxn", "InitProducerId")
+_AROUND = ("Fetch", "ListOffsets", "Metadata", "FindCoordinator", "CreateTopics", "")
+_STORE = ("commit", "commit", "claim", "put", "read", "get", "set", "admit", "")
 
 
 def random_layout(chance: Random) -> Layout:
@@ -37,28 +41,40 @@ def random_layout(chance: Random) -> Layout:
 
 def random_faults(layout: Layout, chance: Random, until_s: float) -> Iterator[Fault]:
     """At most eight faults, which begin before `until_s`."""
-    kinds, weights = list(_KINDS), [weight for weight, *_ in _KINDS.values()]
-    for kind in chance.choices(kinds, weights, k=chance.choice([0, 1, 2, 3, 5, 8])):
-        at_s = round(chance.uniform(0.5, until_s), 3)
-        target, operation = _victim(kind, layout, chance)
-        yield Fault(at_s, kind, target, operation, _duration(kind, chance))
+    for _ in range(chance.choice([0, 1, 2, 3, 5, 8])):
+        yield random_fault(layout, chance, round(chance.uniform(0.5, until_s), 3))
 
 
-def _victim(kind: Kind, layout: Layout, chance: Random) -> tuple[str, str]:
-    """The target of a fault, and the operation that it waits for."""
-    executors = [f"executor-{number}" for number in range(1, layout.executors + 1)]
-    process = chance.choice([*executors, *executors, "coordinator"])
-    if kind in ("request lost", "answer lost", "request late", "slow"):
-        return process, chance.choice(_REQUESTS if chance.random() < 0.8 else _CALLS)
-    if kind in ("leader moves", "broker restarts"):
-        return f"broker-{chance.randint(1, layout.brokers)}", ""
-    if kind.startswith("store"):
-        return "", ""
-    return (chance.choice(executors) if kind in ("bit flips", "files lost", "disk full") else process), ""
+def random_fault(layout: Layout, chance: Random, at_s: float) -> Fault:
+    """Any fault, aimed at something that the layout has."""
+    (kind,) = chance.choices(list(_KINDS), [weight for weight, *_ in _KINDS.values()])
+    target, operation = _victim(kind, layout, chance)
+    return Fault(at_s, kind, target, operation, random_duration(kind, chance))
 
 
-def _duration(kind: Kind, chance: Random) -> float:
+def random_operation(chance: Random) -> str:
+    """The name of a request or call at which a fault happens."""
+    (group,) = chance.choices([_TRANSACTION, _AROUND, _STORE], [5, 2, 2])
+    return chance.choice(group)
+
+
+def random_duration(kind: Kind, chance: Random) -> float:
+    """How long a fault of a kind lasts, in seconds; short ones are as frequent as long ones."""
     _, least, most = _KINDS[kind]
     if least <= 0:
         return round(chance.uniform(least, most), 3)
     return round(math.exp(chance.uniform(math.log(least), math.log(most))), 3)
+
+
+def _victim(kind: Kind, layout: Layout, chance: Random) -> tuple[str, str]:
+    """The target of a fault, and the operation that it waits for."""
+    executors = layout.executor_names
+    if kind in CONNECTION_FAULTS:
+        return chance.choice([*executors * 2, "coordinator"]), random_operation(chance)
+    if kind in ("leader moves", "broker restarts"):
+        return broker_name(chance.randint(1, layout.brokers)), ""
+    if kind.startswith("store"):
+        return "", ""
+    if kind in ("bit flips", "files lost", "disk full"):
+        return chance.choice(executors), ""
+    return chance.choice([*executors * 2, "coordinator"]), ""

@@ -17,6 +17,7 @@ from connectors.kafka.client.topics import SOURCE, ensure_topic
 from connectors.simulation.faults import Fault, FaultPlan, Kind
 from connectors.simulation.files import SimulatedDisks
 from connectors.simulation.kafka.cluster import ClusterSettings, SimulatedCluster
+from connectors.simulation.kafka.image import broker_name
 from connectors.simulation.kafka.settings import SimulatedKafka
 from connectors.simulation.scheduler import Process, Scheduler
 from connectors.simulation.state.store import SimulatedAddress, SimulatedStore
@@ -50,8 +51,20 @@ def _do_nothing() -> None:
     """Stands in for functions about the memory of a real process."""
 
 
+def _check_targets(history: History) -> None:
+    """Raises ValueError if a fault is aimed at nothing, because it would never happen."""
+    layout = history.layout
+    brokers = [broker_name(number) for number in range(1, layout.brokers + 1)]
+    known = ["", COORDINATOR, *layout.executor_names, *brokers]
+    for fault in history.faults:
+        if fault.target not in known:
+            raise ValueError(f'nothing is named "{fault.target}": {fault}; have: {", ".join(known[1:])}')
+
+
 @dataclass(frozen=True, kw_only=True)
-class _CoordinatorSettings(CoordinatorSettings):
+class _AtSimulatedStore:
+    """Settings with the address of the simulated store."""
+
     address: SimulatedAddress
 
     @property
@@ -61,13 +74,13 @@ class _CoordinatorSettings(CoordinatorSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ExecutorSettings(ExecutorSettings):
-    address: SimulatedAddress
+class _CoordinatorSettings(_AtSimulatedStore, CoordinatorSettings):
+    """The settings of a simulated coordinator."""
 
-    @property
-    def state(self) -> StateAddress:
-        """The address of the simulated store."""
-        return cast(StateAddress, self.address)
+
+@dataclass(frozen=True, kw_only=True)
+class _ExecutorSettings(_AtSimulatedStore, ExecutorSettings):
+    """The settings of a simulated executor."""
 
 
 class World:
@@ -77,6 +90,7 @@ class World:
         """With `logs`, Kafka has these topics at the beginning."""
         self.history, layout = history, history.layout
         self.scheduler = Scheduler(history.seed, epoch_s=history.epoch_s)
+        _check_targets(history)
         self.plan = FaultPlan(history.faults)
         self.plan.strike = self._strike
         kafka = ClusterSettings(layout.brokers, 2, layout.transaction_version, layout.verification)
@@ -85,9 +99,7 @@ class World:
             put(self.kafka, logs)
         self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
         self.directory = Path(tempfile.mkdtemp(prefix="dsms-sim-", dir=_FAST))
-        hosts = {
-            f"executor-{number + 1}": self.directory / f"executor-{number + 1}" for number in range(layout.executors)
-        }
+        hosts = {name: self.directory / name for name in layout.executor_names}
         for directory in hosts.values():
             directory.mkdir()
         self.disks = SimulatedDisks(self.scheduler, self.plan, hosts)

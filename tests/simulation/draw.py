@@ -14,7 +14,8 @@ from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.internal.conjecture.data import ConjectureData, StopTest
 
 from dsms.simulation.clients import in_order
-from dsms.simulation.history import History, Layout, Publication, Statement
+from dsms.simulation.history import History, Publication, Statement
+from dsms.simulation.random_layouts import random_layout
 from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
 from tests.algebra.query_leaves import END, Source
@@ -50,15 +51,11 @@ def drawn(seed: int) -> Drawn:
     chance = Random(f"history {seed}")
     (theme,) = chance.choices(list(_THEMES), list(_THEMES.values()))
     case = _case(chance, least_sources=3 if theme == "silent" else 1)
-    layout = Layout(
-        executors=1 if theme in ("recreated", "replaced") else chance.choice([1, 1, 2, 3]),
-        fragments=chance.choice([1, 2]),
-        targets=chance.choice([1, 2, 3]),
-        brokers=chance.choice([1, 2, 3]),
-        transaction_version=1 if theme == "late commits" else chance.choice([1, 1, 2]),
-        verification=chance.choice([True, False]),
-        batch_records=chance.choice([1, 3, 10, 40]),
-    )
+    layout = random_layout(chance)
+    if theme in ("recreated", "replaced"):
+        layout = replace(layout, executors=1)
+    if theme == "late commits":
+        layout = replace(layout, transaction_version=1)
     topics = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
     time = "silent" if theme == "silent" else chance.choice(["ordered", "ordered", "mixed", "silent"])
     if time == "ordered":
@@ -154,8 +151,3 @@ def _of_source(source: Source, partitions: int, chance: Random) -> Iterator[Publ
 def _text(value: object) -> str:
     """A decimal, date or timestamp as JSON text."""
     return f"{value.isoformat()}Z" if isinstance(value, datetime) else str(value)
-
-
-def without_faults(drawn: Drawn) -> Drawn:
-    """The same without faults."""
-    return replace(drawn, history=replace(drawn.history, faults=()))

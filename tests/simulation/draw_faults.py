@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from connectors.simulation.faults import Fault, Kind
 from dsms.simulation.history import Layout
-
-#: The least and greatest duration of a fault, by kind.
-_DURATIONS: dict[Kind, tuple[float, float]] = {
-    "request lost": (0, 0), "answer lost": (0, 0), "request late": (0.01, 30), "slow": (0.1, 20),
-    "leader moves": (0, 0), "broker restarts": (0.5, 15), "store restarts": (0.5, 10), "store loses all": (0.5, 5),
-    "store goes back": (1, 20), "store full": (1, 10), "bit flips": (0, 0), "files lost": (0.5, 5),
-    "disk full": (1, 10), "kill": (0.2, 15), "pause": (0.5, 90), "clock jumps": (-3600, 3600),
-}  # fmt: skip
-#: How often each kind is drawn.
-_WEIGHTS: dict[Kind, int] = {
-    "request lost": 3, "answer lost": 5, "request late": 8, "slow": 2, "leader moves": 1, "broker restarts": 2,
-    "store restarts": 2, "store loses all": 1, "store goes back": 2, "store full": 1, "bit flips": 2, "files lost": 1,
-    "disk full": 1, "kill": 6, "pause": 3, "clock jumps": 1,
-}  # fmt: skip
-#: The requests of transactions, those that come before and between them, and the calls of the state store.
-_TRANSACTION = ("EndTxn", "EndTxn", "Produce", "Produce", "AddPartitionsToTxn", "InitProducerId")
-_AROUND = ("Fetch", "ListOffsets", "Metadata", "FindCoordinator", "CreateTopics", "")
-_STORE = ("commit", "commit", "claim", "put", "read", "get", "set", "admit", "")
-_NET: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
+from dsms.simulation.random_layouts import CONNECTION_FAULTS, random_duration, random_fault, random_operation
 
 
 @dataclass(frozen=True)
@@ -39,12 +20,8 @@ class _Drawing:
     until_s: float
     chance: Random
 
-    @property
-    def executors(self) -> list[str]:
-        return [f"executor-{number}" for number in range(1, self.layout.executors + 1)]
-
     def executor(self) -> str:
-        return self.chance.choice(self.executors)
+        return self.chance.choice(self.layout.executor_names)
 
     def at_s(self) -> float:
         """When faults begin: often just before something changes."""
@@ -54,44 +31,22 @@ class _Drawing:
         return round(self.chance.uniform(0.5, self.until_s), 3)
 
     def operation(self) -> str:
-        """A call at which a fault happens."""
-        (group,) = self.chance.choices([_TRANSACTION, _AROUND, _STORE], [5, 2, 2])
-        return self.chance.choice(group)
+        return random_operation(self.chance)
 
     def of(self, kind: Kind, at_s: float, target: str = "", operation: str = "") -> Fault:
-        return Fault(at_s, kind, target, operation, self._duration(kind))
-
-    def _duration(self, kind: Kind) -> float:
-        least, most = _DURATIONS[kind]
-        if least <= 0:
-            return round(self.chance.uniform(least, most), 3)
-        return round(math.exp(self.chance.uniform(math.log(least), math.log(most))), 3)
+        return Fault(at_s, kind, target, operation, random_duration(kind, self.chance))
 
 
 def faults(layout: Layout, moments: Sequence[float], until_s: float, chance: Random, theme: str) -> tuple[Fault, ...]:
     """Faults of a history. `moments` are the times at which something changes. A history with a theme has the faults of
     this theme only."""
     drawing = _Drawing(layout, moments, until_s, chance)
-    found = [] if theme else [_alone(drawing) for _ in range(chance.choice([0, 0, 1, 2, 3, 5]))]
+    alone = 0 if theme else chance.choice([0, 0, 1, 2, 3, 5])
+    found = [random_fault(layout, chance, drawing.at_s()) for _ in range(alone)]
     groups = [_THEMES[theme]] * 2 if theme else [chance.choice(_GROUPS) for _ in range(chance.choice([0, 1, 1, 2]))]
     for group in groups:
         found += group(drawing)
     return tuple(sorted(found, key=lambda fault: fault.at_s))
-
-
-def _alone(drawing: _Drawing) -> Fault:
-    chance = drawing.chance
-    (kind,) = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
-    target, operation = chance.choice([*drawing.executors * 2, "coordinator"]), ""
-    if kind in _NET:
-        operation = drawing.operation()
-    elif kind in ("leader moves", "broker restarts"):
-        target = f"broker-{chance.randint(1, drawing.layout.brokers)}"
-    elif kind.startswith("store"):
-        target = ""
-    elif kind in ("bit flips", "files lost", "disk full"):
-        target = drawing.executor()
-    return drawing.of(kind, drawing.at_s(), target, operation)
 
 
 def _late(drawing: _Drawing) -> Iterator[Fault]:
@@ -126,7 +81,7 @@ def _struck(drawing: _Drawing) -> Iterator[Fault]:
     at_s, target, operation = drawing.at_s(), drawing.executor(), drawing.operation()
     yield drawing.of(drawing.chance.choice(("pause", "pause", "kill")), at_s, target, operation)
     if drawing.chance.random() < 0.5:
-        yield drawing.of(drawing.chance.choice(_NET), at_s, target, operation)
+        yield drawing.of(drawing.chance.choice(CONNECTION_FAULTS), at_s, target, operation)
 
 
 def _absent(drawing: _Drawing) -> Iterator[Fault]:

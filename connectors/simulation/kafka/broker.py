@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from connectors.simulation.kafka import codes
 from connectors.simulation.kafka.coordinator import Coordinator
 from connectors.simulation.kafka.describe import kind_of
-from connectors.simulation.kafka.image import Image, Topic
+from connectors.simulation.kafka.image import Image, Topic, broker_name
 from connectors.simulation.kafka.log import PartitionLog
 from connectors.simulation.kafka.network import Network
 from connectors.simulation.scheduler import Scheduler
@@ -74,7 +74,7 @@ class Broker:
     """A broker of a cluster."""
 
     def __init__(self, cluster: Cluster, number: int, handlers: Mapping[str, Handler]) -> None:
-        self.cluster, self.number, self.name = cluster, number, f"kafka-{number}"
+        self.cluster, self.number, self.name = cluster, number, broker_name(number)
         self._handlers = handlers
         self.up = True
         #: How often the broker was started; what began before a restart has no effect after it.

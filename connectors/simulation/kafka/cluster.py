@@ -13,7 +13,7 @@ from connectors.simulation.kafka.broker import Broker
 from connectors.simulation.kafka.cleaning import compact, expire
 from connectors.simulation.kafka.coordinator import Coordinator
 from connectors.simulation.kafka.handlers import HANDLERS
-from connectors.simulation.kafka.image import DEFAULTS, Image, Leader, Topic
+from connectors.simulation.kafka.image import DEFAULTS, Image, Leader, Topic, broker_name
 from connectors.simulation.kafka.log import PartitionLog
 from connectors.simulation.kafka.network import Delays, Network
 from connectors.simulation.kafka.transaction import Place, Transaction
@@ -179,8 +179,8 @@ class SimulatedCluster:
         )
         what = "commit" if transaction.committing else "abort"
         self.scheduler.record(
-            f"kafka-{leader}: {what} marker of {transaction.producer}/{transaction.epoch} in {place[0]}/{place[1]}: "
-            f"{codes.name_of(code)}"
+            f"{broker_name(leader)}: {what} marker of {transaction.producer}/{transaction.epoch} "
+            f"in {place[0]}/{place[1]}: {codes.name_of(code)}"
         )
         return True
 
@@ -195,7 +195,7 @@ class SimulatedCluster:
         others = tuple(sorted(self.image.alive - {number}))
         if not others:
             return
-        self.scheduler.record(f"kafka-{number}: its partitions move to other brokers")
+        self.scheduler.record(f"{broker_name(number)}: its partitions move to other brokers")
         for partition, leader in enumerate(self.image.coordinators):
             if leader.broker == number:
                 self.coordinator.load(partition, self.scheduler.random.uniform(*self.settings.loading_s))
@@ -206,7 +206,7 @@ class SimulatedCluster:
         broker = self.brokers[number]
         if not broker.up:
             return
-        self.scheduler.record(f"kafka-{number}: is away for {for_s:g} s")
+        self.scheduler.record(f"{broker_name(number)}: is away for {for_s:g} s")
         broker.stop()
         self.network.cut_broker(broker)
         if for_s > self.settings.session_s:
@@ -219,7 +219,7 @@ class SimulatedCluster:
             self.move_leaders(number)
 
     def _returned(self, number: int) -> None:
-        self.scheduler.record(f"kafka-{number}: is back")
+        self.scheduler.record(f"{broker_name(number)}: is back")
         self.publish(self.image.with_alive(self.image.alive | {number}))
         self.brokers[number].start()  # with the metadata that says that it is alive
         for partition, leader in enumerate(self.image.coordinators):

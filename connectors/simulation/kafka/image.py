@@ -23,6 +23,11 @@ DEFAULTS = {
 }
 
 
+def broker_name(number: int) -> str:
+    """The name of a broker: its host, and the target of its faults."""
+    return f"kafka-{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
     """The broker that leads a partition (-1: none), and how often leaders have changed."""

@@ -9,7 +9,7 @@ from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse
 
 from connectors.simulation.kafka import codes
 from connectors.simulation.kafka.broker import Broker, Respond
-from connectors.simulation.kafka.image import Topic
+from connectors.simulation.kafka.image import Topic, broker_name
 
 _PORT = 9092
 
@@ -30,7 +30,7 @@ def metadata(broker: Broker, request: Any, client: str, respond: Respond) -> Non
     names = sorted(image.topics) if request.topics is None else [topic.name for topic in request.topics]
     respond(
         MetadataResponse(
-            brokers=[kind(node_id=n, host=f"kafka-{n}", port=_PORT, rack=None) for n in sorted(image.alive)],
+            brokers=[kind(node_id=n, host=broker_name(n), port=_PORT, rack=None) for n in sorted(image.alive)],
             cluster_id=broker.cluster.id,
             controller_id=min(image.alive, default=-1),
             topics=[_topic(name, image.topics.get(name), image.alive) for name in names],
@@ -64,7 +64,7 @@ def find_coordinator(broker: Broker, request: Any, client: str, respond: Respond
     leader = broker.image.coordinators[broker.cluster.coordinator.place_of(request.key)].broker
     if leader in broker.image.alive:
         answer = FindCoordinatorResponse(
-            error_code=codes.NONE, error_message=None, node_id=leader, host=f"kafka-{leader}", port=_PORT
+            error_code=codes.NONE, error_message=None, node_id=leader, host=broker_name(leader), port=_PORT
         )
     else:
         answer = FindCoordinatorResponse(
@@ -82,6 +82,6 @@ def describe_cluster(broker: Broker, request: Any, client: str, respond: Respond
             error_code=codes.NONE,
             cluster_id=broker.cluster.id,
             controller_id=alive[0],
-            brokers=[kind(broker_id=n, host=f"kafka-{n}", port=_PORT, rack=None) for n in alive],
+            brokers=[kind(broker_id=n, host=broker_name(n), port=_PORT, rack=None) for n in alive],
         )
     )
