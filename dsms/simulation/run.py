@@ -55,11 +55,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             problems += [] if world.sent else [f"after {BOUND_S:g} s: {world.unsent}"]
             problems += _guarded(lambda: world.scheduler.run_until(world.scheduler.now + _SETTLED_S))
         if not problems:
-            expected = recomputed(history, world.decisive_logs())
-            with world.running():
-                problems += _guarded(lambda: _await(world, expected))
-                published = world.published()
-                problems += [*_wrong(world, expected), *malformed(published, history.replaced)]
+            problems, published = _judged(history, world)
         problems += [*world.faults(), *also(world)]
         trace = world.scheduler.trace
         return Outcome(
@@ -75,6 +71,20 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
     finally:
         with world.running():
             world.close()
+
+
+def _judged(history: History, world: World) -> tuple[list[str], dict[str, Records]]:
+    """What is wrong after some time, and what is published. If something is, the logs are read again: an executor that
+    stood still may have logged a decision, such as a heartbeat, after they were read first.
+    """
+    expected = recomputed(history, world.decisive_logs())
+    with world.running():
+        stuck = _guarded(lambda: _await(world, expected))
+        published = world.published()
+        wrong = _wrong(world, expected)
+    if wrong and not stuck:
+        wrong = _wrong(world, recomputed(history, world.decisive_logs()))
+    return [*stuck, *wrong, *malformed(published, history.replaced)], published
 
 
 def recomputed(history: History, logs: list[CopiedTopic]) -> dict[str, Records]:
