@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
-from connectors.kafka.records.publish import Record, queue
+from connectors.kafka.records.publish import Outgoing, Record, heartbeats, queue
 from connectors.simulation.scheduler import Process, Scheduler
 from connectors.simulation.threads import Event
 from dsms.coordinator.service.coordinator import Coordinator
@@ -48,15 +47,12 @@ class StatementClient:
     leading: Leading
     statements: tuple[Statement, ...]
     answers: list[Answer] = field(default_factory=list)
+    #: Whether all statements have been answered.
+    done: bool = False
 
     def start(self) -> None:
         """Starts the client."""
         self.scheduler.spawn(self._run, "statements", Process("client"))
-
-    @property
-    def done(self) -> bool:
-        """Whether all statements have been answered."""
-        return len(self.answers) == len(self.statements) and all(answer.done for answer in self.answers)
 
     def _run(self) -> None:
         for statement in self.statements:
@@ -69,6 +65,7 @@ class StatementClient:
                     self.scheduler.sleep(_RETRY_S)
             answer.done = True
             self.scheduler.record(f"{statement.sql!r}: {answer.error or 'ok'}")
+        self.done = True
 
     def _try(self, answer: Answer) -> None:
         coordinator, process = self.leading.coordinator, self.leading.process
@@ -128,12 +125,10 @@ class Producer:
 
 def record_of(publication: Publication) -> Record:
     """The record as it is sent."""
-    known = (
-        (OP_HEADER, publication.op),
-        (TS_HEADER, publication.ts),
-        (HEARTBEAT_HEADER, publication.heartbeat),
-    )
-    headers = [(name, str(value).encode()) for name, value in known if value is not None]
+    if publication.heartbeat is not None:
+        (record,) = heartbeats([publication.partition], publication.heartbeat)
+        return record
+    headers = Outgoing(publication.key, publication.value, publication.op, publication.ts).headers()
     return publication.key, publication.value, headers, publication.partition
 
 

@@ -27,7 +27,6 @@ from tests.support.pool_thread import on_pool_thread
 #: The seeds whose histories have failed once: they are run always.
 FAILED_ONCE = Path(__file__).parent / "failed_once.txt"
 
-
 #: The most characters of the problems of a history.
 _WIDTH = 600
 
