@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from connectors.kafka.client.topics import ensure_topic, latest, written
-from connectors.kafka.native.library import library
+from connectors.kafka.native.library import missing
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.records.range_reader import read_whole
 from connectors.kafka.records.record_columns import Records
@@ -35,8 +35,8 @@ def verification(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=["columns", "messages"])
 def native(request: pytest.FixtureRequest) -> bool:
-    if request.param == "columns" and library() is None:
-        pytest.skip("the native part is not built: there is no C compiler")
+    if request.param == "columns" and (why := missing()):
+        pytest.skip(why)
     return bool(request.param == "columns")
 
 
