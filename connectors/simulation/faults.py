@@ -43,9 +43,9 @@ class Fault:
     """A fault that happens from `at_s` on: once, at the first call that it applies to.
 
     `target` is the name of a process, a broker or a host ("": any). `operation` restricts it to calls of one name, such
-    as "EndTxn" or "commit" ("": all). A kill or a pause with an operation happens while such a call is on its way;
-    without one, at its time. A late request to Kafka with `meets` arrives earlier if its process sends a request of
-    that name: together with it.
+    as "EndTxn" or "commit" ("": all); with a topic, as in "Produce dsms.q", to requests that name this topic. A kill or
+    a pause with an operation happens while such a call is on its way; without one, at its time. A late request to Kafka
+    with `meets` arrives earlier if its process sends a request of that name: together with it.
     """
 
     at_s: float
@@ -85,11 +85,12 @@ class FaultPlan:
         self.strike: Callable[[Fault], None] = lambda _: None
 
     def take(self, kinds: Collection[Kind], now: float, target: str = "", operation: str = "") -> Fault | None:
-        """The next fault of some kinds that applies to a call; it then counts as having happened."""
+        """The next fault of some kinds that applies to a call, of which `operation` is the name and perhaps more; it
+        then counts as having happened."""
         for at, fault in enumerate(self._waiting):
             if fault.at_s > now:
                 break
-            if fault.kind in kinds and fault.target in ("", target) and fault.operation in ("", operation):
+            if fault.kind in kinds and fault.target in ("", target) and _applies(fault.operation, operation):
                 self.happened[fault.kind] += 1
                 return self._waiting.pop(at)
         return None
@@ -104,6 +105,18 @@ class FaultPlan:
         taken = [fault for fault in self._waiting if fault.kind in kinds and not _at_call(fault)]
         self._waiting = [fault for fault in self._waiting if fault not in taken]
         return taken
+
+
+def _applies(operation: str, call: str) -> bool:
+    """Whether a call is an operation: it has its name, and names its topic.
+
+    >>> call = "Produce dsms.q/0 2 records of 1/0 #0, dsms.other/1 1 records of 1/0 #0"
+    >>> [_applies(each, call) for each in ("", "Produce", "Produce dsms.other", "Produce dsms.o", "EndTxn")]
+    [True, True, True, False, False]
+    """
+    name, _, topic = operation.partition(" ")
+    words = call.split()
+    return not name or (words[:1] == [name] and (not topic or any(word.startswith(f"{topic}/") for word in words)))
 
 
 def _at_call(fault: Fault) -> bool:
