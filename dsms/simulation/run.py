@@ -11,8 +11,10 @@ from connectors.simulation.faults import Kind
 from connectors.simulation.scheduler import Stuck
 from dsms.simulation.history import History, Layout
 from dsms.simulation.liveness import standing_still
+from dsms.simulation.progress import joined_versions
 from dsms.simulation.topics import CopiedTopic, total_offsets
 from dsms.simulation.verdict import Records, comparable, differences, malformed
+from dsms.simulation.whole_epochs import torn_epochs
 from dsms.simulation.world import CLUSTER, World
 
 #: Seconds of virtual time after which results must be right: after the last fault of all, and between two looks.
@@ -56,7 +58,8 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             problems += _guarded(lambda: world.scheduler.run_until(world.scheduler.now + _SETTLED_S))
         if not problems:
             problems, published = _judged(history, world)
-        problems += [*world.faults(), *also(world)]
+        problems += [*world.faults(), *torn_epochs(world.kafka, CLUSTER), *joined_versions(world.kafka, CLUSTER)]
+        problems += also(world)
         trace = world.scheduler.trace
         return Outcome(
             history,
@@ -109,10 +112,13 @@ def _running(world: World) -> Iterator[None]:
 
 
 def _await(world: World, expected: dict[str, Records]) -> None:
-    """Lets time pass until the results are as expected, at most for the bound."""
-    until = max(world.scheduler.now, world.history.until_s) + BOUND_S
-    while world.scheduler.now < until and _wrong(world, expected):
-        world.scheduler.run_until(world.scheduler.now + _LOOK_S)
+    """Lets time pass until the results are as expected, at most for the bound, and then until nothing more comes: a
+    process that stood still may publish something wrong when it goes on."""
+    scheduler = world.scheduler
+    until = max(scheduler.now, world.history.until_s) + BOUND_S
+    while scheduler.now < until and _wrong(world, expected):
+        scheduler.run_until(scheduler.now + _LOOK_S)
+    scheduler.run_until(scheduler.now + BOUND_S, _Quiet(world))
 
 
 def _wrong(world: World, expected: dict[str, Records]) -> list[str]:
@@ -133,7 +139,8 @@ def _guarded(call: Callable[[], None]) -> list[str]:
 
 
 class _Quiet:
-    """Whether a world has published nothing for some time. It looks at most once in a while."""
+    """Whether all services of a world have run for some time, and have published nothing. It looks at most once in a
+    while."""
 
     def __init__(self, world: World) -> None:
         self._world, self._count = world, -1
@@ -144,6 +151,6 @@ class _Quiet:
         if now < self._next:
             return False
         self._next = now + _LOOK_S
-        if (count := total_offsets(self._world.kafka)) != self._count:
+        if (count := total_offsets(self._world.kafka)) != self._count or self._world.disturbed:
             self._count, self._since = count, now
         return now - self._since >= _QUIET_S

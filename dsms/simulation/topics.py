@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from connectors.kafka.client.names import CATALOG, HEARTBEATS, SHED, internal_topic
@@ -13,7 +13,8 @@ from dsms.simulation.verdict import Records, Seen
 
 #: The internal topics that, with those of sources, determine all results.
 _DECISIONS = (CATALOG, HEARTBEATS, SHED)
-_INTERNAL = "_"
+#: What the names of internal topics begin with.
+INTERNAL = "_"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class CopiedTopic:
 def published(cluster: SimulatedCluster, sources: Mapping[str, int]) -> dict[str, Records]:
     """The records of all topics but those of sources and the internal ones, without empty partitions."""
     topics = (topic for name, topic in cluster.image.topics.items() if name not in sources)
-    found = {topic.name: _records(cluster, topic) for topic in topics if not topic.name.startswith(_INTERNAL)}
+    found = {topic.name: _records(cluster, topic) for topic in topics if not topic.name.startswith(INTERNAL)}
     return {name: records for name, records in found.items() if records}
 
 
@@ -66,6 +67,14 @@ def visible(log: PartitionLog) -> Iterator[Seen]:
     for batch in log.committed(log.history):
         for record in batch.records():
             yield Seen(record.key, record.value, tuple((name, value) for name, value in record.headers))
+
+
+def records_of(cluster: SimulatedCluster, topics: Iterable[str]) -> Iterator[Seen]:
+    """The records of some topics that readers of committed records see, without those of topics that do not exist."""
+    for name in topics:
+        if (topic := cluster.image.topics.get(name)) is not None:
+            for partition in range(len(topic.leaders)):
+                yield from visible(cluster.log(topic, partition))
 
 
 def _records(cluster: SimulatedCluster, topic: Topic) -> dict[int, list[Seen]]:

@@ -135,6 +135,11 @@ class World:
             return f"a statement has no answer: {waiting}"
         return "" if self.producer.done else "records have not been acknowledged"
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether a process stands still, or was killed and not yet started again."""
+        return any(service.process.stopped or not service.process.alive for service in self.services.values())
+
     def published(self) -> dict[str, Records]:
         """The records of results and dead letters that readers see."""
         return published(self.kafka, self.history.topics)

@@ -52,17 +52,17 @@ def drawn(seed: int) -> Drawn:
     (theme,) = chance.choices(list(_THEMES), list(_THEMES.values()))
     case = _case(chance, least_sources=3 if theme == "silent" else 1)
     layout = random_layout(chance)
-    if theme in ("recreated", "replaced"):
+    if theme and theme != "silent":
         layout = replace(layout, executors=1)
     if theme == "late commits":
-        layout = replace(layout, transaction_version=1)
+        layout = replace(layout, transaction_version=1, verification=chance.random() < 0.2)
     topics = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
     time = "silent" if theme == "silent" else chance.choice(["ordered", "ordered", "mixed", "silent"])
     if time == "ordered":
         topics = dict.fromkeys(topics, 1)
     inputs = list(_inputs(case, time, chance))
     changed = changes(case, [each.sql for each in inputs], topics, chance, theme)
-    statements = [*inputs, *_queries(case, chance, at_once=bool(changed.moments)), *changed.statements]
+    statements = [*inputs, *_queries(case, chance, at_once=bool(theme or changed.moments)), *changed.statements]
     history = History(
         seed,
         topics,
@@ -123,9 +123,10 @@ def _publications(
     """The records and heartbeats of all sources, with those for added partitions."""
     more = {each.topic: each.partitions for each in changed.added}
     found: list[Publication] = []
+    prompt = chance.random() < 0.7
     for source in case.sources:
         topic = f"t{source.number}"
-        found += _of_source(source, topics[topic], chance)
+        found += _of_source(source, topics[topic], chance, prompt=prompt)
         if ended:
             found += (
                 Publication(_UNTIL_S, topic, partition, heartbeat=LAST)
@@ -134,10 +135,12 @@ def _publications(
     return in_order(found)
 
 
-def _of_source(source: Source, partitions: int, chance: Random) -> Iterator[Publication]:
-    """The records and heartbeats of a source, dealt out to its partitions."""
+def _of_source(source: Source, partitions: int, chance: Random, *, prompt: bool) -> Iterator[Publication]:
+    """The records and heartbeats of a source, dealt out to its partitions. If `prompt`, heartbeats make instants final
+    as soon as all their records are sent, so that results are published early."""
     topic, at_s = f"t{source.number}", _BEGIN_S
     pause_s = chance.choice([0.5, 1, 2, 2]) * (_UNTIL_S - _BEGIN_S) / max(len(source.events), 1) / 2
+    least = _least_instants_after(source)
     for number, event in enumerate(source.events):
         at_s = min(at_s + chance.uniform(0, 2 * pause_s), _UNTIL_S)
         if isinstance(event, Record):
@@ -146,6 +149,20 @@ def _of_source(source: Source, partitions: int, chance: Random) -> Iterator[Publ
         elif isinstance(event, Advance):
             for partition in range(partitions):
                 yield Publication(at_s, topic, partition, heartbeat=event.ts)
+        if prompt and least[number] is not None:
+            for partition in range(partitions):
+                yield Publication(at_s, topic, partition, heartbeat=least[number])
+
+
+def _least_instants_after(source: Source) -> list[int | None]:
+    """For each event, the least instant of the records after it; None if there are none."""
+    found: list[int | None] = []
+    least: int | None = None
+    for event in reversed(source.events):
+        found.append(least)
+        if isinstance(event, Record):
+            least = event.ts if least is None else min(event.ts, least)
+    return found[::-1]
 
 
 def _text(value: object) -> str:

@@ -10,6 +10,9 @@ from connectors.simulation.faults import Fault, Kind
 from dsms.simulation.history import Layout
 from dsms.simulation.random_layouts import CONNECTION_FAULTS, random_duration, random_fault, random_operation
 
+#: When records are published.
+_PUBLISHING_S = (4.0, 30.0)
+
 
 @dataclass(frozen=True)
 class _Drawing:
@@ -57,7 +60,15 @@ def _late(drawing: _Drawing) -> Iterator[Fault]:
 
 
 def _late_commits(drawing: _Drawing) -> Iterator[Fault]:
-    yield from _in_a_row(drawing, "request late", "EndTxn")
+    """Commits are late now and then, so that each is sent again at once. The executor may be killed soon after the last
+    one, before later transactions hide what it has done."""
+    chance, target = drawing.chance, drawing.executor()
+    times = sorted(round(chance.uniform(*_PUBLISHING_S), 3) for _ in range(chance.choice([3, 6, 12])))
+    for at_s in times:
+        meets = chance.choice(("Produce", "Produce", "AddPartitionsToTxn"))
+        yield Fault(at_s, "request late", target, "EndTxn", round(chance.uniform(1, 30), 3), meets)
+    if chance.random() < 0.5:
+        yield drawing.of("kill", round(times[-1] + chance.uniform(0.1, 3), 3), target)
 
 
 def _lost_commits(drawing: _Drawing) -> Iterator[Fault]:
@@ -95,6 +106,25 @@ def _absent(drawing: _Drawing) -> Iterator[Fault]:
         yield Fault(at_s, "request lost", target, operation)
 
 
+def _absent_while_publishing(drawing: _Drawing) -> Iterator[Fault]:
+    """An executor stands still from when it publishes results of the query until something has changed. Its request may
+    be lost, so that it is sent again afterwards."""
+    chance, target = drawing.chance, drawing.executor()
+    added_at_coordinator = drawing.layout.transaction_version == 1
+    operation = f"{'AddPartitionsToTxn' if added_at_coordinator else 'Produce'} dsms.Q"
+    at_s = round(chance.uniform(_PUBLISHING_S[0], chance.choice(drawing.moments)), 3)
+    yield Fault(at_s, "pause", target, operation, round(chance.uniform(20, 60), 3))
+    if not added_at_coordinator or chance.random() < 0.3:
+        yield Fault(at_s, "request lost", target, operation)
+
+
+def _forgotten_while_publishing(drawing: _Drawing) -> Iterator[Fault]:
+    """The same, and the store may forget the executor meanwhile."""
+    yield from _absent_while_publishing(drawing)
+    if drawing.chance.random() < 0.5:
+        yield drawing.of("store loses all", round(drawing.chance.choice(drawing.moments) - 1, 3))
+
+
 def _damaged(drawing: _Drawing) -> Iterator[Fault]:
     """Files are damaged, then the executor starts again and reads them."""
     at_s, target = drawing.at_s(), drawing.executor()
@@ -124,8 +154,8 @@ _GROUPS: tuple[Callable[[_Drawing], Iterator[Fault]], ...] = (
 _THEMES: dict[str, Callable[[_Drawing], Iterator[Fault]]] = {
     "late commits": _late_commits,
     "lost commits": _lost_commits,
-    "recreated": _absent,
-    "replaced": _absent,
+    "recreated": _absent_while_publishing,
+    "replaced": _forgotten_while_publishing,
     "damaged": _damaged,
     "silent": _late,
 }

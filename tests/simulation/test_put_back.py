@@ -6,11 +6,23 @@ import pytest
 
 from dsms.simulation.run import run
 from tests.simulation.draw import drawn
-from tests.simulation.put_back import problems_with
+from tests.simulation.put_back import FAULTS, problems_with
 from tests.support.pool_thread import on_pool_thread
 
-#: A seed whose history fails with the fault, for each fault of which one is known.
-SEEDS = {"waiting sources": 22, "unlogged heartbeats": 6, "unread commits": 3}
+#: A seed whose history fails with the fault, for each fault.
+SEEDS = {
+    "late commits": 21,
+    "recreated topics": 17,
+    "unchecked files": 36,
+    "waiting sources": 1,
+    "unlogged heartbeats": 4,
+    "unread commits": 2,
+    "joined versions": 24,
+}
+
+
+def test_each_fault_has_a_seed() -> None:
+    assert SEEDS.keys() == FAULTS.keys()
 
 
 @pytest.mark.parametrize("fault", SEEDS)

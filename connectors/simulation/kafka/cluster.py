@@ -48,6 +48,18 @@ class ClusterSettings:
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A marker that commits a transaction in a partition: the transactional id, the number of the transaction, and the
+    offset of the marker."""
+
+    owner: str
+    number: int
+    topic: str
+    log: PartitionLog
+    offset: int
+
+
 class SimulatedCluster:
     """A cluster of brokers that share their logs, because all replicas are in sync."""
 
@@ -63,6 +75,8 @@ class SimulatedCluster:
         self.image = Image(1, {}, frozenset(numbers), leaders)
         self.id = f"simulated-{scheduler.random.getrandbits(64):016x}"
         self.logs: dict[tuple[UUID, int], PartitionLog] = {}
+        #: All markers of committed transactions, in the order in which they were written.
+        self.committed: list[Committed] = []
         self.network = Network(scheduler, plan or FaultPlan(), self.settings.delays, self._disturb)
         self.coordinator = Coordinator(
             scheduler,
@@ -169,7 +183,8 @@ class SimulatedCluster:
         leader = topic.leaders[place[1]].broker
         if not self.up(leader):
             return False
-        code = self.log(topic, place[1]).end_transaction(
+        log = self.log(topic, place[1])
+        code = log.end_transaction(
             transaction.producer,
             transaction.epoch,
             committed=transaction.committing,
@@ -177,6 +192,8 @@ class SimulatedCluster:
             time_ms=self.now_ms(),
             coordinator_epoch=coordinator_epoch,
         )
+        if code == codes.NONE and transaction.committing:
+            self.committed.append(Committed(transaction.id, transaction.number, topic.name, log, log.end - 1))
         what = "commit" if transaction.committing else "abort"
         self.scheduler.record(
             f"{broker_name(leader)}: {what} marker of {transaction.producer}/{transaction.epoch} "

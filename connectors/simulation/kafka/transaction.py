@@ -57,6 +57,8 @@ class Transaction:
     started_s: float = 0.0
     #: Whether the transaction that is ending began a new epoch.
     new_epochs: bool = False
+    #: How many transactions have ended, with the one that is ending.
+    number: int = 0
 
     @property
     def committing(self) -> bool:
@@ -152,7 +154,7 @@ class Transaction:
         return again or (self.state in _ENDED and epoch == self.epoch)
 
     def _end(self, state: State, *, new_epochs: bool) -> None:
-        self.state, self.new_epochs = state, new_epochs
+        self.state, self.new_epochs, self.number = state, new_epochs, self.number + 1
         if new_epochs:
             self.epoch, self.last_epoch = self.epoch + 1, self.epoch
 

@@ -1,0 +1,44 @@
+"""Reads how far each result is published, and checks that each version of a query begins where the last one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connectors.kafka.client.names import CATALOG, PROGRESS, internal_topic
+from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry
+from connectors.simulation.kafka.cluster import SimulatedCluster
+from dsms.coordinator.catalog.catalog_records import read_part
+from dsms.model.objects import Query
+from dsms.runtime.epoch.progress_log import ResultProgress, read_entry
+from dsms.simulation.topics import records_of
+
+
+def progress_entries(kafka: SimulatedCluster, cluster: str) -> Iterator[tuple[str, ResultProgress]]:
+    """The committed entries for partitions of results, "TOPIC/PARTITION" and what it says, in their order."""
+    for record in records_of(kafka, [internal_topic(cluster, PROGRESS)]):
+        if record.key is not None and record.key != CUT_OVER_KEY:
+            content = read_entry(Entry(record.key, record.value, 0, 0)).content
+            if isinstance(content, ResultProgress):
+                yield record.key.decode(), content
+
+
+def joined_versions(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
+    """The versions of queries that publish although a former version has published beyond the instant at which they
+    took over, so that the result topic contains instants of both."""
+    versions = {query.id: query for query in _all_queries(kafka, cluster)}
+    upto: dict[str, int] = {}
+    for key, entry in progress_entries(kafka, cluster):
+        query = versions[entry.query]
+        for former in query.earlier:
+            if former in upto and (query.since is None or upto[former] > query.since):
+                yield f"{key}: {query.id} took over at {query.since}, but {former} has published up to {upto[former]}"
+        upto[entry.query] = max(entry.frontier, upto.get(entry.query, entry.frontier))
+
+
+def _all_queries(kafka: SimulatedCluster, cluster: str) -> Iterator[Query]:
+    """All queries that were ever in the catalog."""
+    for record in records_of(kafka, [internal_topic(cluster, CATALOG)]):
+        if record.key is not None and record.key != CUT_OVER_KEY:
+            _, item, _ = read_part(Entry(record.key, record.value, 0, 0))
+            if isinstance(item, Query):
+                yield item
