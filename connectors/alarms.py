@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 #: The number of alarms that are kept; further ones are only counted.
-MOST_ALARMS = 100
+MAX_ALARMS = 100
 _LONGEST_REASON = 300
 
 
@@ -60,7 +60,7 @@ class Alarms:
         key = (place, partition, reason)
         with self._lock:
             known = self._alarms.get(key)
-            if known is None and len(self._alarms) >= MOST_ALARMS:
+            if known is None and len(self._alarms) >= MAX_ALARMS:
                 self.dropped += 1
                 return
             raised = _grown(known, offset) or Alarm(place, reason, partition, offset, offset, since=self._clock())
@@ -74,7 +74,7 @@ class Alarms:
             for key in [key for key in self._alarms if key[0] == place]:
                 del self._alarms[key]
 
-    def all(self, most: int = MOST_ALARMS) -> tuple[Alarm, ...]:
+    def all(self, most: int = MAX_ALARMS) -> tuple[Alarm, ...]:
         """At most `most` alarms, from as many places as possible; the oldest come first.
 
         >>> alarms = Alarms()

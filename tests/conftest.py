@@ -54,7 +54,7 @@ SLOW = (
     "tests/dsms/spark/test_worker_start.py",
     "tests/dsms/tables/test_one_evaluator.py",
     "tests/dsms/tables/test_one_time_aggregates.py",
-    "tests/dsms/tables/test_question.py::test_no_function_of_duckdb_passes_that_the_language_does_not_document",
+    "tests/dsms/tables/test_one_time_query.py::test_no_function_of_duckdb_passes_that_the_language_does_not_document",
     "tests/dsms/tables/test_select_pool.py",
     "tests/dsms/testing/test_every_column_type.py",
     "tests/dsms/testing/test_histories.py",

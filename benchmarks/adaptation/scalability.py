@@ -29,7 +29,7 @@ from operators.windows.ranged_window import RangedWindow
 #: As in the thesis, but with a fiftieth of its 5 000 queries, a tenth of its rates, and ten times its 20 kB for a
 #: query, because 20 kB are too little for a window of the least size over the rows here.
 STREAMS, QUERIES, BOUND = 50, 100, 200_000
-_LEAST_MIN, _MOST_MIN = 1, 30
+_MIN_MIN, _MAX_MIN = 1, 30
 #: In minutes: the end, when a query is added, and when BURST queries are added.
 END, ADDED_AT, BURST_AT, BURST = 160, range(60, 90, 6), 110, 10
 _MINUTE = 60_000
@@ -162,7 +162,7 @@ class Simulation:
     def _query(self) -> str:
         shape = self.rng.choice(list(_SHAPES), p=list(_SHAPES.values()))
         names = self.rng.choice(STREAMS, 4, replace=False)
-        windows = [f"S{name} [Range Min {_LEAST_MIN} Minute Max {_MOST_MIN} Minute]" for name in names]
+        windows = [f"S{name} [Range Min {_MIN_MIN} Minute Max {_MAX_MIN} Minute]" for name in names]
         groups = [f"(SELECT k, SUM(v) AS v FROM {window} GROUP BY k)" for window in windows]
         self.queries += 1
         start = f", start = {self.minute * _MINUTE}" if self.minute else ""
@@ -197,7 +197,7 @@ def scalability() -> Figure:
         done = simulation.trace[-1]
         print(f"minute {minute + 1}: {done['bytes'] / 1e6:.1f} MB, windows at {done['fraction']:.2f}", file=sys.stderr)
     errors = simulation.errors()
-    steady = [at for at in simulation.trace if at["minute"] > 2 * _MOST_MIN]
+    steady = [at for at in simulation.trace if at["minute"] > 2 * _MAX_MIN]
     return {
         "bound": BOUND,
         "trace": simulation.trace,

@@ -15,9 +15,9 @@ import pyarrow as pa
 from benchmarks.promising.streams import BETWEEN, COLUMNS, delta_of
 from dsms.model.statements import Direction, Preference
 from dsms.tables.one_time import answer
+from dsms.tables.one_time_query import OneTimeQuery, OneTimeQueryWithRows
 from dsms.tables.promising.chosen_summaries import ChosenSummary
 from dsms.tables.promising.visits import PromisingSelect, VisitOrder
-from dsms.tables.question import Question, QuestionWithRows
 from operators.core.delta import union_all
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 from operators.core.operator import Move
@@ -128,7 +128,9 @@ def curve(
         count = int(np.searchsorted(tuples, fraction * tuples[-1])) + 1
         return {name: order.visited(name, count)[0] for name in streams}
 
-    found = [_measured(lambda part=part: answer(QuestionWithRows(sql, given | parted(part)))[1]) for part in fractions]
+    found = [
+        _measured(lambda part=part: answer(OneTimeQueryWithRows(sql, given | parted(part)))[1]) for part in fractions
+    ]
     return Curve([seconds for seconds, _ in found], [rows for _, rows in found])
 
 
@@ -140,8 +142,8 @@ def _order(streams: Mapping[str, Summarised], sql: str, way: Way) -> VisitOrder:
         if function
     }
     preference = Preference(way.direction, (), way.fade)
-    question = Question(sql, {name: name for name in streams})
-    return VisitOrder(PromisingSelect(question, preference, summaries), lambda name: streams[name].cells, None)
+    asked = OneTimeQuery(sql, {name: name for name in streams})
+    return VisitOrder(PromisingSelect(asked, preference, summaries), lambda name: streams[name].cells, None)
 
 
 def _newest(chunks: list[bytes], fraction: float) -> pa.Table:

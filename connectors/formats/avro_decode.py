@@ -22,7 +22,7 @@ MAX_BLOCK = 1 << 30
 _SLICE = 1 << 15
 #: The deepest nesting and the most types of a writer schema; records of a larger one are refused. A short schema can
 #: expand to any number of types, because it may refer to a named type several times.
-_DEEPEST, _MOST_TYPES = 200, 20_000
+_DEEPEST, _MAX_TYPES = 200, 20_000
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class AvroDecoder:
     def _make_plan(self, schema_id: int, schema: Mapping[str, object]) -> _Plan | str:
         try:
             size = avro_size(schema)
-            if size.nesting > _DEEPEST or size.types > _MOST_TYPES:
+            if size.nesting > _DEEPEST or size.types > _MAX_TYPES:
                 return f"the writer schema {schema_id} is too large: {size.types} types, {size.nesting} levels"
             writer = avro_type(schema)
             if writer.kind != "record" or writer.null_branch is not None:

@@ -26,7 +26,7 @@ from operators.core.calendar_range import DAY_US
 Conversion = Callable[[Any], object]
 #: The number of schemas in the cache, and the bytes of the largest one: the cache stays below 26 MB. A topic has only a
 #: few schemas.
-_MOST_SCHEMAS, _LARGEST_SCHEMA = 100, 256 * 1024
+_MAX_SCHEMAS, _LARGEST_SCHEMA = 100, 256 * 1024
 _UNTYPED = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -64,7 +64,7 @@ class ConnectRows:
         conversions = self._conversions.get((schema, part))
         if conversions is None:
             conversions = self._found(schema, part)
-            if len(self._conversions) < _MOST_SCHEMAS and len(schema) <= _LARGEST_SCHEMA:
+            if len(self._conversions) < _MAX_SCHEMAS and len(schema) <= _LARGEST_SCHEMA:
                 self._conversions[schema, part] = conversions
         return _ENCODE(_converted(conversions, _UNTYPED(row))) if conversions else row
 

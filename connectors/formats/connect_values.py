@@ -8,7 +8,7 @@ from connectors.formats.base import ValueMismatch
 from connectors.formats.values import Check
 
 #: The most bytes of an unscaled decimal, and the largest scale, that are read. Every DECIMAL is smaller.
-_MOST_BYTES = 1000
+_MAX_BYTES = 1000
 
 
 def iso_text(check: Check, value: object) -> object:
@@ -40,6 +40,6 @@ def unscaled(value: bytes, scale: int, name: str) -> Decimal:
     >>> unscaled(bytes([4, 210]), 2, "DECIMAL(9, 2)")
     Decimal('12.34')
     """
-    if len(value) > _MOST_BYTES or abs(scale) > _MOST_BYTES:
+    if len(value) > _MAX_BYTES or abs(scale) > _MAX_BYTES:
         raise ValueMismatch(f": {len(value)} bytes with scale {scale} are out of range for {name}")
     return Decimal(f"{int.from_bytes(value, 'big', signed=True)}E{-scale}")

@@ -25,7 +25,7 @@ Fields = Callable[[bytes], Mapping[str, object]]
 #: The greatest length of a path.
 _DEEPEST = 30
 #: The number of cached readers, one for each path of a schema; only damaged records lead to more paths.
-_MOST_PATHS = 1000
+_MAX_PATHS = 1000
 
 
 class ProtobufDecoder:
@@ -100,7 +100,7 @@ class _Readers:
         fields = self._fields.get(path)
         if fields is None:
             fields = self._new_reader(path)
-            if len(self._fields) < _MOST_PATHS:
+            if len(self._fields) < _MAX_PATHS:
                 self._fields[path] = fields
         return fields
 

@@ -25,7 +25,7 @@ VersionOf = Callable[[str, int], object]
 
 TYPE = "protobuf"
 #: The most files that one schema may import by reference, directly or indirectly.
-MOST_IMPORTS = 200
+MAX_IMPORTS = 200
 #: The names of the file that defines confluent.type.Decimal. It is built into registries, so no reference is needed.
 DECIMAL_FILES = ("confluent/type/decimal.proto", "confluent/types/decimal.proto")
 _KNOWN = re.compile(r"google/(protobuf|type)/(\w+)\.proto", re.ASCII)
@@ -68,14 +68,14 @@ def _references(schema: object) -> Sequence[Mapping[str, Any]]:
 
 
 def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
-    """The document with the files that it imports, directly or indirectly, at most MOST_IMPORTS.
+    """The document with the files that it imports, directly or indirectly, at most MAX_IMPORTS.
 
     If two references have the same name, the one nearer to the schema is used. For a reference to a schema that is not
     Protobuf, the file is None.
     """
     imports: dict[str, str | None] = {}
     waiting = list(_references(schema))
-    while waiting and len(imports) < MOST_IMPORTS:
+    while waiting and len(imports) < MAX_IMPORTS:
         reference = waiting.pop(0)
         if reference["name"] not in imports:
             found = version_of(reference["subject"], reference["version"])
@@ -151,7 +151,7 @@ def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
     if known is not None:
         return known
     if name not in imports:
-        beyond_limit = f", or it is beyond the limit of {MOST_IMPORTS} files" if len(imports) == MOST_IMPORTS else ""
+        beyond_limit = f", or it is beyond the limit of {MAX_IMPORTS} files" if len(imports) == MAX_IMPORTS else ""
         raise NotProtobuf(f'the schema imports "{name}", but has no reference to it{beyond_limit}')
     file = parsed_file(imports[name])
     file.name = name

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from connectors.state.store import MOST_KEYS, TTL_S
+from connectors.state.store import MAX_KEYS, TTL_S
 
 
 class Kept(NamedTuple):
@@ -20,7 +20,7 @@ class Kept(NamedTuple):
 class MemoryAnswers:
     """Implements `connectors.state.store.AnswerStore`."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, most: int = MOST_KEYS) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, most: int = MAX_KEYS) -> None:
         self._clock, self._most = clock, most
         #: By key, the oldest first.
         self._kept: dict[str, Kept] = {}

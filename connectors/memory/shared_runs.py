@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connectors.runs.blob import frame_of_run
-from connectors.runs.shared import MOST_REPORTS
+from connectors.runs.shared import MAX_REPORTS
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 
@@ -121,7 +121,7 @@ class MemorySharedRuns:
     def report(self, damage: Mapping[str, str]) -> None:
         """Adds reports of damage, unless too many wait already."""
         with self._lock:
-            if len(self.content.damage) < MOST_REPORTS:
+            if len(self.content.damage) < MAX_REPORTS:
                 self.content.damage |= damage
 
     def drain(self) -> dict[str, str]:

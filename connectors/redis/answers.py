@@ -7,7 +7,7 @@ import time
 import redis
 
 from connectors.redis.errors import translated
-from connectors.state.store import MOST_KEYS, TTL_S
+from connectors.state.store import MAX_KEYS, TTL_S
 
 _BEGIN = """
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -39,7 +39,7 @@ return 1
 class RedisAnswers:
     """Implements `connectors.state.store.AnswerStore`."""
 
-    def __init__(self, client: redis.Redis, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
+    def __init__(self, client: redis.Redis, cluster: str, most: int = MAX_KEYS, ttl_s: int = TTL_S) -> None:
         self._prefix = "dsms:{" + cluster + "}:answer"
         self._bounds = (ttl_s, most)
         self._begin, self._replace = client.register_script(_BEGIN), client.register_script(_REPLACE)

@@ -13,7 +13,7 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.redis.state_memory import StateMemory
 from connectors.runs.host_runs import HostRuns
-from connectors.runs.shared import MOST_REPORTS
+from connectors.runs.shared import MAX_REPORTS
 
 #: The fields of a run whose key is not a hash; no run has them.
 _NO_RUN = {b"": b""}
@@ -95,7 +95,7 @@ class RedisSharedRuns:
     def report(self, damage: Mapping[str, str]) -> None:
         """Adds reports of damage, unless too many wait already."""
         with translated("reporting damaged state"):
-            if self._client.hlen(self._damage) < MOST_REPORTS:
+            if self._client.hlen(self._damage) < MAX_REPORTS:
                 self._client.hset(self._damage, mapping=dict[Any, Any](damage))
 
     def drain(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from connectors.runs.shared import MOST_REPORTS, SharedRuns
+from connectors.runs.shared import MAX_REPORTS, SharedRuns
 from operators.core.errors import ExternalError
 
 
@@ -19,7 +19,7 @@ class DamageReports:
 
     def report(self, place: str, reason: str) -> None:
         """Reports damage at a place. If the store refuses the report, it is written with the next one."""
-        self._waiting = dict([*self._waiting.items(), (place, reason)][-MOST_REPORTS:])
+        self._waiting = dict([*self._waiting.items(), (place, reason)][-MAX_REPORTS:])
         with suppress(ExternalError):
             self._shared.report(self._waiting)
             self._waiting = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 #: The most reports of damage that wait to be drained.
-MOST_REPORTS = 1000
+MAX_REPORTS = 1000
 
 
 class SharedRuns(Protocol):
@@ -72,7 +72,7 @@ class SharedRuns(Protocol):
         ...
 
     def report(self, damage: Mapping[str, str]) -> None:
-        """Adds reports of damage, the reason by place, unless `MOST_REPORTS` wait already."""
+        """Adds reports of damage, the reason by place, unless `MAX_REPORTS` wait already."""
         ...
 
     def drain(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ from connectors.state.run_memory import MemoryQuota, RunLocations
 #: Leases and tokens are times. A claim that is further ahead of the clock than this was never given out.
 AHEAD_MS = 10 * 24 * 3600 * 1000
 #: How long the answers to idempotency keys are kept, and how many; the oldest are removed first.
-TTL_S, MOST_KEYS = 24 * 3600, 10_000
+TTL_S, MAX_KEYS = 24 * 3600, 10_000
 
 
 class StateStore(Protocol):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 _SAID_EVERY_S, _IDLE_S = 10.0, 600.0
 #: How long a sink may be stopped: Kafka keeps tombstones of keyed results for a day (`delete.retention.ms`).
-MOST_STOPPED_H = 23
+MAX_STOPPED_H = 23
 
 
 def sink(  # noqa: PLR0913 (the options of a command line)
@@ -73,9 +73,9 @@ def position_of(sink_: Sink, *, keyed: bool, now: float | None = None) -> str | 
     if position is None:
         return None
     stopped_h = ((time.time() if now is None else now) - position.confirmed_at) / 3600
-    if keyed and stopped_h > MOST_STOPPED_H:
+    if keyed and stopped_h > MAX_STOPPED_H:
         raise UserError(
-            f"the sink was stopped for {stopped_h:.0f} hours, but Kafka keeps deletions for only {MOST_STOPPED_H + 1}",
+            f"the sink was stopped for {stopped_h:.0f} hours, but Kafka keeps deletions for only {MAX_STOPPED_H + 1}",
             hint="start again with --restart",
         )
     return position.token

@@ -38,9 +38,9 @@ def token(  # noqa: PLR0913 a parameter an option
     Example: dsms token ann --role writer --read 'orders*' --write 'ann_*' --write-topics 'dsms.ann_*' >> tokens.toml
     """
     patterns = {"read": read, "write": write, "read_topics": read_topics, "write_topics": write_topics}
-    allowance = {"calls_per_second": calls_per_second, "queries": queries, "streams": streams}
+    limits = {"calls_per_second": calls_per_second, "queries": queries, "streams": streams}
     given = {field: tuple(names) for field, names in patterns.items() if names}
-    text, kept = new_token(name, role, **given, **allowance)
+    text, kept = new_token(name, role, **given, **limits)
     Access((kept,))  # refuses wrong patterns
     print_line(entry(kept))
     note(f"token (shown only once): {text}")

@@ -20,7 +20,7 @@ from dsms.executor.health import serve_health
 from dsms.local.watchdog import Watchdog
 from dsms.model.sizes import parse_size
 from dsms.runtime.checkpoints.retention import Retention
-from dsms.runtime.memory.worker_limit import LEAST_MB, set_worker_limit
+from dsms.runtime.memory.worker_limit import MIN_MB, set_worker_limit
 from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
 from dsms.scheduling.registry import choices, parse_policy
 from dsms.scheduling.tuning import Tuning
@@ -113,7 +113,7 @@ def main(  # noqa: PLR0913 one parameter an option
             envvar="DSMS_WORKER_MEMORY_MB",
             min=256,
             help="memory limit of each Python worker in MiB; default: half the memory of the machine or container, "
-            f"divided by the number of concurrent tasks, but at least {LEAST_MB}",
+            f"divided by the number of concurrent tasks, but at least {MIN_MB}",
         ),
     ] = None,
     kafka_properties: Annotated[

@@ -27,7 +27,7 @@ _POLL_S = 0.2
 #: After this many turns in a row without a fragment, an executor is considered a standby and warms up.
 _IDLE_TURNS = 25
 #: The most alarms in a status, so that it stays small.
-_MOST_ALARMS = 20
+_MAX_ALARMS = 20
 
 
 class ExecutorProcess:
@@ -145,7 +145,7 @@ class ExecutorProcess:
 
     def _status(self) -> ExecutorStatus:
         runners = self._runners
-        alarms = self._alarms.all(_MOST_ALARMS)
+        alarms = self._alarms.all(_MAX_ALARMS)
         if runners is None:
             return ExecutorStatus(STARTING, alarms=alarms, names_writer=True, names_result_writer=True)
         status = executor_status({name: runner.status for name, runner in runners.items()})

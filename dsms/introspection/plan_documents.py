@@ -22,7 +22,7 @@ from dsms.planner.physical.fragment_plan import planned
 from operators.core.errors import UserError
 
 FORMAT = 1
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 #: The characters that XML cannot represent.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -131,7 +131,7 @@ def _add(above: Xml.Element, operator: Operator) -> None:
 
 def read_document(body: bytes) -> Document:
     """Reads a document in JSON or XML. Raises UserError if it is invalid."""
-    if len(body) > _MOST_BYTES:
+    if len(body) > _MAX_BYTES:
         raise UserError("the document is larger than 64 MB")
     try:
         document = _from_xml(body) if body.lstrip()[:1] == b"<" else msgspec.json.decode(body, type=Document)

@@ -13,7 +13,7 @@ import msgspec
 _RETRY_AFTER_S = "10"
 _CALLER_TIMEOUT_S = 10.0
 #: The most bytes of a body that are read. (Some callers do not read an answer before they have sent the whole body.)
-_MOST_READ = 1 << 20
+_MAX_READ = 1 << 20
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _handler(message: str, hint: str) -> type[BaseHTTPRequestHandler]:
         timeout = _CALLER_TIMEOUT_S
 
         def answer(self) -> None:
-            self.rfile.read(min(int(self.headers.get("Content-Length") or 0), _MOST_READ))
+            self.rfile.read(min(int(self.headers.get("Content-Length") or 0), _MAX_READ))
             status, document = answers.get(self.path, (503, {"error": error}))
             body = msgspec.json.encode(document)
             self.close_connection = True

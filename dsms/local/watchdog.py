@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 #: Longer than any request to Kafka or Redis may take, with its retries.
 LIMIT_S = 180.0
 #: How far a wall clock may be set back: a call that hangs for this long is like a slow broker.
-MOST_BACK_S = 10.0
+MAX_BACK_S = 10.0
 #: Progress is noted at most this often, because each time starts a thread of the interpreter.
 _PERIOD_S = 1.0
 
@@ -30,7 +30,7 @@ class Watchdog:
     - `progress` was not called for `limit_s` seconds of the monotonic clock. The stacks of all threads are written to
       stderr before. It also ends a process in which a call of a C library never returns and holds the interpreter's
       lock.
-    - The wall clock was set back by more than MOST_BACK_S. librdkafka waits for instants of the wall clock, so each of
+    - The wall clock was set back by more than MAX_BACK_S. librdkafka waits for instants of the wall clock, so each of
       its calls that waits at that moment hangs for as long as the clock was set back: perhaps in the thread of a
       statement, while other threads make progress.
 
@@ -56,7 +56,7 @@ class Watchdog:
         now = self.monotonic()
         ahead_s = self.wall() - now
         back_s, self._ahead_s = self._ahead_s - ahead_s, ahead_s
-        if back_s > MOST_BACK_S:
+        if back_s > MAX_BACK_S:
             what = f"the wall clock was set back by {back_s:.0f} s"
             self.end(f"{what}, so calls to kafka may hang for as long: the process ends")
         if now - self._noted_at >= min(_PERIOD_S, self.limit_s / 4):

@@ -33,6 +33,6 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return None if patterns == (None,) * 4 else AccessRules.of(*(given or () for given in patterns))
 
     @property
-    def allowance(self) -> TokenLimits:
+    def limits(self) -> TokenLimits:
         """The limits of the token."""
         return TokenLimits(self.calls_per_second, self.queries, self.streams)

@@ -114,7 +114,7 @@ class Principal:
     name: str
     role: Role
     rules: AccessRules | None = None
-    allowance: TokenLimits = field(default_factory=TokenLimits)
+    limits: TokenLimits = field(default_factory=TokenLimits)
     #: The time at which the token expires, in seconds since 1970; None: never.
     until: float | None = None
 

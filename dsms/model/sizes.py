@@ -9,7 +9,7 @@ from operators.core.errors import UserError
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 
 #: The largest size that is accepted, more than any memory has, and the greatest number of characters of its number.
-_LARGEST, _MOST_DIGITS = 2**60, 20
+_LARGEST, _MAX_DIGITS = 2**60, 20
 
 
 def format_size(size: float) -> str:
@@ -33,7 +33,7 @@ def parse_size(text: str, name: str = "state_memory") -> int | None:
     if text.strip().lower() == "none":
         return None
     size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text, re.ASCII)
-    known = size is not None and len(size[1]) <= _MOST_DIGITS and size[2].upper() in _UNITS
+    known = size is not None and len(size[1]) <= _MAX_DIGITS and size[2].upper() in _UNITS
     if size is None or not known or float(size[1]) * _UNITS[size[2].upper()] > _LARGEST:
         raise UserError(f'{name} needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
     return int(float(size[1]) * _UNITS[size[2].upper()])

@@ -29,7 +29,7 @@ class Token(Permission, frozen=True):
     @property
     def principal(self) -> Principal:
         """The caller that presents the token."""
-        return Principal(self.name, self.role, self.rules, self.allowance)
+        return Principal(self.name, self.role, self.rules, self.limits)
 
 
 def new_token(name: str, role: Role, **fields: Any) -> tuple[str, Token]:

@@ -11,10 +11,10 @@ import msgspec
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.objects import Query
-from dsms.planner.optimizer.sketches import MOST_ERROR, least_error, memory_of
+from dsms.planner.optimizer.sketches import LARGEST_ERROR, least_error, memory_of
 from dsms.planner.optimizer.window_ranges import ranged
 from operators.core.errors import SqlError, UserError
-from operators.kernels.near_values import LEAST_ERROR
+from operators.kernels.near_values import MIN_ERROR
 
 _SHEDDING_OPTIONS = ("max_error", "deadline", "error_columns", "shed_where")
 
@@ -56,12 +56,14 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
 
 
 def _with_sketches(draft: Query, node: logical.Node, memory: int, max_error: float, place: st.TextLocation) -> Query:
-    if max_error < LEAST_ERROR:
-        raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
+    if max_error < MIN_ERROR:
+        raise place.error(f"with MEMORY, MAX_ERROR must be at least {MIN_ERROR:g}")
     try:
         error = least_error(node, memory)
         if error is None or error > max_error:
-            need = f"MAX_ERROR {max_error:g} needs {memory_of(node, min(max_error, MOST_ERROR)):,} bytes for each group"
+            need = (
+                f"MAX_ERROR {max_error:g} needs {memory_of(node, min(max_error, LARGEST_ERROR)):,} bytes for each group"
+            )
             reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
             raise place.error(f"MEMORY is too small: {need}{reached}", "increase MEMORY or MAX_ERROR")
     except SqlError:

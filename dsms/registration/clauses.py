@@ -23,7 +23,7 @@ _COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
 #: A duration with a unit is at most a hundred years.
 _LONGEST_MS = 100 * 366 * 86_400_000
 #: The number of a source record has ten bits for its partition; records of result topics have no such number.
-_MOST_SOURCE_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
+_MAX_SOURCE_PARTITIONS, _MAX_RESULT_PARTITIONS = 1_024, 10_000
 _UNITS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
@@ -75,11 +75,11 @@ def _one_of(clause: Clause, formats: Sequence[str]) -> str:
 
 
 def _source_partitions(clause: Clause) -> dict[str, object]:
-    return {"partitions": _partitions(clause, _MOST_SOURCE_PARTITIONS)}
+    return {"partitions": _partitions(clause, _MAX_SOURCE_PARTITIONS)}
 
 
 def _result_partitions(clause: Clause) -> dict[str, object]:
-    return {"partitions": _partitions(clause, _MOST_RESULT_PARTITIONS)}
+    return {"partitions": _partitions(clause, _MAX_RESULT_PARTITIONS)}
 
 
 def _partitions(clause: Clause, most: int) -> int:

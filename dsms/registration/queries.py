@@ -38,7 +38,7 @@ from dsms.sql.parser.nodes import WholeQuery
 
 RESULT_PREFIX = "dsms."
 #: The number of queries that differ only in constants and run separately; further ones run together as a family.
-MOST_SEPARATE: Final = 2
+MAX_SEPARATE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
 
 
 def _in_family(planned: PlannedQuery, draft: Query, catalog: Catalog) -> Query:
-    """Assigns the query to its family. The first `MOST_SEPARATE` queries of a family run separately, and queries equal
+    """Assigns the query to its family. The first `MAX_SEPARATE` queries of a family run separately, and queries equal
     to one of them share its operators. Later ones become members: they run as one plan with an index over their
     constants."""
     if planned.template is None or not draft.shared:
@@ -210,7 +210,7 @@ def _in_family(planned: PlannedQuery, draft: Query, catalog: Catalog) -> Query:
     family, constants = planned.template.family, fingerprint(planned.template.constants)
     family_members = [other for other in catalog.running() if other.family == family]
     alone = {other.constants for other in family_members if not other.grouped}
-    grouped = constants not in alone and len({other.constants for other in family_members}) >= MOST_SEPARATE
+    grouped = constants not in alone and len({other.constants for other in family_members}) >= MAX_SEPARATE
     return msgspec.structs.replace(draft, family=family, constants=constants, grouped=grouped)
 
 

@@ -44,7 +44,7 @@ _FIXED = names_of(Query, lambda role: role.on_replacement == "fixed")
 _CARRIED = names_of(Query, lambda role: role.on_replacement == "carried")
 _COMPARED = names_of(Query, lambda role: role.compared)
 #: The most earlier versions of which the results are watched: more have no executor that still publishes.
-_MOST_EARLIER = 8
+_MAX_EARLIER = 8
 _RESET = defaults_of(Query, lambda role: role.on_replacement == "reset")
 
 
@@ -156,7 +156,7 @@ def _with_takeover(new: Query, before: Query, catalog: Catalog, environment: Env
         raise _cannot_be_replaced(before, "an earlier version has published results after it was replaced")
     earlier = None if before.former is None else environment.published(before.former.id)
     since = max((at for at in (own, earlier, before.since) if at is not None), default=None)
-    fields = {**_RESET, "since": since, "earlier": (before.id, *before.earlier)[:_MOST_EARLIER]}
+    fields = {**_RESET, "since": since, "earlier": (before.id, *before.earlier)[:_MAX_EARLIER]}
     if since is not None:
         unseen = before.former is not None and before.since is not None and (own is None or own <= before.since)
         fields["former"] = before.former if unseen else former_of(before, catalog)

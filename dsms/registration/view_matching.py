@@ -15,7 +15,7 @@ from dsms.planner.physical.fragment_plan import planned as plan
 from dsms.sql.binder.former_versions import former_of
 
 #: The maximal number of candidates to examine, oldest first.
-MOST_CANDIDATES: Final = 32
+MAX_CANDIDATES: Final = 32
 
 
 def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
@@ -28,7 +28,7 @@ def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Que
         return draft, []
     own_digests = match_digests(query.optimized)
     matching = (other for other in catalog.running() if not own_digests.isdisjoint(other.match_digests))
-    candidates = [plan(other, catalog) for other in itertools.islice(matching, MOST_CANDIDATES)]
+    candidates = [plan(other, catalog) for other in itertools.islice(matching, MAX_CANDIDATES)]
     rewrite = computed_from_views(query.optimized, [other.optimized for other in candidates])
     used = [other.sink for at, other in enumerate(candidates) if at in rewrite.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)

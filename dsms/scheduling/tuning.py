@@ -14,7 +14,7 @@ from dsms.scheduling.registry import parse_policy
 from operators.core.decoding import Malformed, decoded
 from operators.core.errors import UserError
 
-_MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
+_MAX_RECORDS, _MIN_S, _MAX_S = 100_000_000, 0.01, 600.0
 
 
 class TunableSettings(msgspec.Struct, frozen=True):
@@ -79,10 +79,10 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise UserError(
                 f"min_batch_records {tuned.min_batch_records} is above max_batch_records {tuned.max_batch_records}"
             )
-        if tuned.min_batch_records < 1 or tuned.max_batch_records > _MOST_RECORDS:
-            raise UserError(f"a batch must have 1 to {_MOST_RECORDS} records")
-        if not _LEAST_S <= tuned.target_batch_seconds <= _MOST_S:
-            raise UserError(f"target_batch_seconds must be between {_LEAST_S:g} and {_MOST_S:g}")
+        if tuned.min_batch_records < 1 or tuned.max_batch_records > _MAX_RECORDS:
+            raise UserError(f"a batch must have 1 to {_MAX_RECORDS} records")
+        if not _MIN_S <= tuned.target_batch_seconds <= _MAX_S:
+            raise UserError(f"target_batch_seconds must be between {_MIN_S:g} and {_MAX_S:g}")
         tuned.check_hosts()
         parse_policy(tuned.policy)
         return tuned

@@ -14,7 +14,7 @@ STEP = 1 / 64
 #: of the former size have left (thesis, section 23.1).
 _USED = 0.8
 #: A size grows by at least this fraction, so it does not follow every small change of the rates.
-_LEAST_GROWTH = 1 / 8
+_MIN_GROWTH = 1 / 8
 
 
 def fraction(memory: Callable[[float], float], bound: float, before: float) -> float:
@@ -29,7 +29,7 @@ def fraction(memory: Callable[[float], float], bound: float, before: float) -> f
     >>> [fraction(lambda f: 100 * f, 50, before) for before in (0.25, 0.375, 0.45, 0.6)]
     [0.390625, 0.375, 0.45, 0.390625]
     """
-    grown = min(math.ceil((before + _LEAST_GROWTH) / STEP) * STEP, 1.0)
+    grown = min(math.ceil((before + _MIN_GROWTH) / STEP) * STEP, 1.0)
     if memory(before) <= bound and (before == 1 or memory(grown) > _USED * bound):
         return before
     return _largest(memory, _USED * bound)

@@ -17,7 +17,7 @@ from operators.core.errors import DsmsError, ExternalError, Fenced
 #: Seconds for which a client waits for an answer, and after which it tries again.
 _ANSWER_S, _RETRY_S = 90.0, 1.0
 #: The most attempts for one statement.
-_MOST_TRIES = 60
+_MAX_TRIES = 60
 
 
 @dataclass
@@ -59,7 +59,7 @@ class StatementClient:
             self.scheduler.sleep(statement.at_s - self.scheduler.now)
             answer = Answer(statement)
             self.answers.append(answer)
-            while not answer.done and answer.tries < _MOST_TRIES:
+            while not answer.done and answer.tries < _MAX_TRIES:
                 self._try(answer)
                 if not answer.done:
                     self.scheduler.sleep(_RETRY_S)

@@ -8,10 +8,10 @@ from dsms.simulation.history import History, Publication
 from dsms.simulation.run import Outcome
 
 #: The most events, and the most characters of one, that a story shows.
-_MOST_EVENTS, _WIDTH = 200, 220
+_MAX_EVENTS, _WIDTH = 200, 220
 
 
-def story(outcome: Outcome, most_events: int = _MOST_EVENTS) -> str:
+def story(outcome: Outcome, most_events: int = _MAX_EVENTS) -> str:
     """The seed, what happened, the last events, and what was wrong."""
     return "\n".join(_lines(outcome, most_events))
 

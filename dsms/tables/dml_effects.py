@@ -26,7 +26,7 @@ from dsms.tables.effect import (
     split_by_existing,
 )
 from dsms.tables.merge import merge_effects, selects_of
-from dsms.tables.question import Question, QuestionWithRows, names_of, question_of
+from dsms.tables.one_time_query import OneTimeQuery, OneTimeQueryWithRows, names_of, one_time_query_of
 from dsms.tables.table_rows import (
     changes_of,
     check_columns_differ,
@@ -43,8 +43,8 @@ from operators.core.errors import UserError
 
 log = structlog.get_logger()
 Write = st.Insert | st.Update | st.Delete | st.Merge
-#: Returns the rows of a question.
-Rows = Callable[[Question], pa.Table]
+#: Returns the rows of a query.
+Rows = Callable[[OneTimeQuery], pa.Table]
 #: The name in ON CONFLICT DO UPDATE of the rows that INSERT could not add.
 _EXCLUDED = "excluded"
 
@@ -82,7 +82,7 @@ def _(statement: st.Merge, table: Table, catalog: Catalog) -> list[str]:
 
 
 def effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
-    """The effects of a statement; no two have a key in common. Nothing is written. `rows` answers a question over the
+    """The effects of a statement; no two have a key in common. Nothing is written. `rows` answers a query over the
     objects of `names_read`. Raises UserError for a row that violates a CHECK."""
     effects = _effects_of(statement, catalog, rows, content)
     return tuple(checked(table_of(statement.table, catalog), effect, catalog, rows) for effect in effects)
@@ -94,7 +94,7 @@ def load_effects(
     """The effects of a load: each batch as new rows."""
     seen = set[Key]()
     for batch in batches:
-        defaults = defaults_of(table, batch.column_names, lambda query: rows(question_of(query, catalog)))
+        defaults = defaults_of(table, batch.column_names, lambda query: rows(one_time_query_of(query, catalog)))
         effect = insert_effect(table, in_column_order(table, batch, defaults), content, seen)
         yield checked(table, effect, catalog, rows)
         log.info("loading", table=table.name, rows=len(seen))
@@ -103,7 +103,7 @@ def load_effects(
 def checked(table: Table, effect: Effect, catalog: Catalog, rows: Rows) -> Effect:
     """Returns the effect. Raises UserError if one of its rows violates a CHECK."""
     if table.checks and effect.upserts.num_rows:
-        violations = rows(question_of(violation_query(table), catalog, {table.name: effect.upserts}))
+        violations = rows(one_time_query_of(violation_query(table), catalog, {table.name: effect.upserts}))
         for number, *values in key_rows(violations):
             name = list(table.checks)[cast("int", number)]
             row = ", ".join(f"{column}: {value!r}" for column, value in zip(table.schema.names, values, strict=True))
@@ -120,9 +120,9 @@ def _effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content
 def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
     names = columns_of(statement.columns, table)
-    selected = rows(question_of(with_defaults(table, names, statement.rows), catalog))
+    selected = rows(one_time_query_of(with_defaults(table, names, statement.rows), catalog))
     check_values(statement.table, names, selected.num_columns)
-    defaults = defaults_of(table, names, lambda query: rows(question_of(query, catalog)))
+    defaults = defaults_of(table, names, lambda query: rows(one_time_query_of(query, catalog)))
     given = in_column_order(table, selected.rename_columns(names), defaults)
     if statement.conflict is None:
         return (insert_effect(table, given, content, set()),)
@@ -162,7 +162,7 @@ def _do_update_effect(
     where = exp.and_(*same, *([conflict.where.copy()] if conflict.where is not None else []))
     sources = (exp.Table(this=exp.to_identifier(_EXCLUDED)),)
     selected = select_over(table, [*values, *keys], where, sources, None)
-    return replacement_effect(table, rows(question_of(selected, catalog, {_EXCLUDED: existing})), content)
+    return replacement_effect(table, rows(one_time_query_of(selected, catalog, {_EXCLUDED: existing})), content)
 
 
 @_effects_of.register
@@ -172,7 +172,7 @@ def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> t
     changes = changes_of(statement.changes, table)
     named = columns_in(table, statement.alias)
     values = [changes.get(name, named(name)) for name in table.schema.names]
-    matches = rows(question_of(_selected(table, [*values, *map(named, table.keys)], statement), catalog))
+    matches = rows(one_time_query_of(_selected(table, [*values, *map(named, table.keys)], statement), catalog))
     keys = keys_in(table, matches.select(range(len(values), matches.num_columns)))
     if len(set(key_rows(keys))) < keys.num_rows:
         raise statement.table.place.error(
@@ -185,19 +185,19 @@ def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> t
 def _(statement: st.Delete, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
     selected = _selected(table, list(map(columns_in(table, statement.alias), table.keys)), statement)
-    keys = keys_in(table, rows(question_of(selected, catalog)))
+    keys = keys_in(table, rows(one_time_query_of(selected, catalog)))
     return (remove_effect(table, keys.group_by(list(table.keys)).aggregate([]) if statement.sources else keys),)
 
 
 @_effects_of.register
 def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
-    return merge_effects(statement, table, lambda select: rows(question_of(select, catalog)), content)
+    return merge_effects(statement, table, lambda select: rows(one_time_query_of(select, catalog)), content)
 
 
 def returning_query(
     statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content
-) -> QuestionWithRows | None:
+) -> OneTimeQueryWithRows | None:
     """The query of RETURNING, over the changed rows as they are afterwards (before, for DELETE); None without the
     clause."""
     if not statement.returning:
@@ -209,7 +209,7 @@ def returning_query(
     )
     source = exp.Table(this=exp.to_identifier(alias, quoted=True))
     query = exp.Select(expressions=[item.copy() for item in statement.returning], from_=exp.From(this=source))
-    return question_of(query, catalog, {alias: shown}).over(lambda _: shown)
+    return one_time_query_of(query, catalog, {alias: shown}).over(lambda _: shown)
 
 
 def _changed_rows(statement: Write, table: Table, effects: Iterable[Effect], content: Content) -> pa.Table:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dsms.model.types import parse_type
 from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
-from dsms.tables.question import is_common
+from dsms.tables.one_time_query import is_common
 from operators.core.errors import SqlError
 
 #: Keys of the metadata of syntax nodes: the number of a leaf within its engine expression; at a node that replaces an

@@ -13,24 +13,24 @@ from dsms.tables.duckdb_aggregates import with_duckdb_aggregates
 from dsms.tables.engine_calls import EngineCalls, Leaves, cast_in_duckdb, duckdb_type, operands
 from dsms.tables.engine_expressions import ENGINE_EXPRESSION, EngineExpression, engine_expressions_of
 from dsms.tables.leaf_types import groups_of, probe, types_from_refusal
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.select_wire import EngineFunction
 from operators.core.distinct_type import stored
 from operators.expressions import Expression
 
-#: Returns DuckDB's reason for refusing a question.
-Refusal = Callable[[QuestionWithRows], str]
+#: Returns DuckDB's reason for refusing a query.
+Refusal = Callable[[OneTimeQueryWithRows], str]
 
 
-def with_engine_calls(asked: QuestionWithRows, refusal: Refusal) -> QuestionWithRows:
-    """Replaces the scalar expressions of a question by calls of engine functions. DuckDB knows the types of what an
+def with_engine_calls(asked: OneTimeQueryWithRows, refusal: Refusal) -> OneTimeQueryWithRows:
+    """Replaces the scalar expressions of a query by calls of engine functions. DuckDB knows the types of what an
     expression reads, and its error messages name them (see `leaf_types`): `refusal` is called at most once for each
     expression that reads something, over relations without rows."""
     if asked.query is None:
         return asked
     split = engine_expressions_of(asked.query)
     empty = {name: rows.slice(0, 0) for name, rows in asked.relations.items()}
-    bound = _bound_expressions(split.query, split.found, lambda sql: refusal(QuestionWithRows(sql, empty)))
+    bound = _bound_expressions(split.query, split.found, lambda sql: refusal(OneTimeQueryWithRows(sql, empty)))
     calls = EngineCalls()
     for mark in split.replacements:
         number = mark.meta[ENGINE_EXPRESSION]

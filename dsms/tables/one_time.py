@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dsms.model.types import type_sql
 from dsms.tables.engine_split import with_engine_calls
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.times_in_range import check_times_in_columns, check_times_in_rows, time_columns
 from operators import expressions
 from operators.core.distinct_type import stored, stored_schema
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 Row = tuple[object, ...]
 
 
-def evaluate(asked: QuestionWithRows) -> pa.Table:
-    """The rows of a question.
+def evaluate(asked: OneTimeQueryWithRows) -> pa.Table:
+    """The rows of a query.
 
-    >>> evaluate(QuestionWithRows("SELECT 1 + 1 AS two", {})).to_pylist()
+    >>> evaluate(OneTimeQueryWithRows("SELECT 1 + 1 AS two", {})).to_pylist()
     [{'two': 2}]
     """
     with _answering(asked) as answered:
@@ -36,10 +36,10 @@ def evaluate(asked: QuestionWithRows) -> pa.Table:
         return rows
 
 
-def answer(asked: QuestionWithRows) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """The columns and rows of a question as Python values.
+def answer(asked: OneTimeQueryWithRows) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """The columns and rows of a query as Python values.
 
-    >>> answer(QuestionWithRows("SELECT 1 + 1 AS two", {}))
+    >>> answer(OneTimeQueryWithRows("SELECT 1 + 1 AS two", {}))
     (('two',), ((2,),))
     """
     with _answering(asked) as answered:
@@ -54,8 +54,8 @@ def casts_of(schema: pa.Schema) -> dict[str, str]:
 
 
 @contextmanager
-def _answering(asked: QuestionWithRows) -> Iterator[duckdb.DuckDBPyRelation]:
-    """DuckDB's answer to a question. Raises SqlError with DuckDB's reason if it refuses the query."""
+def _answering(asked: OneTimeQueryWithRows) -> Iterator[duckdb.DuckDBPyRelation]:
+    """DuckDB's answer to a query. Raises SqlError with DuckDB's reason if it refuses the query."""
     from dsms.tables.database import register
     from dsms.tables.engine_functions import reason_of, registered
 
@@ -70,8 +70,8 @@ def _answering(asked: QuestionWithRows) -> Iterator[duckdb.DuckDBPyRelation]:
             raise SqlError(reason_of(error)) from error
 
 
-def refusal_of(asked: QuestionWithRows) -> str:
-    """DuckDB's reason for refusing a question."""
+def refusal_of(asked: OneTimeQueryWithRows) -> str:
+    """DuckDB's reason for refusing a query."""
     try:
         with _answering(asked):
             return ""

@@ -11,14 +11,14 @@ import structlog
 
 from dsms.model.limits import SETTING, Limits
 from dsms.tables.engine_split import with_engine_calls
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.select_budget import Budget, TookTooLong, TooManySelects
 from dsms.tables.select_process import EndedWhenIdle, Form, Reply, SelectProcess
 from dsms.tables.select_wire import WorkerLimits
 from operators.core.errors import SqlError
 
 log = structlog.get_logger()
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 class SelectPool:
@@ -57,22 +57,22 @@ class SelectPool:
             except TookTooLong as error:
                 raise _too_many_selects(self._most, self._limits.selects_waiting) from error
 
-    def rows(self, asked: QuestionWithRows, budget: Budget) -> pa.Table:
-        """The rows of a question, for a statement that was admitted."""
+    def rows(self, asked: OneTimeQueryWithRows, budget: Budget) -> pa.Table:
+        """The rows of a query, for a statement that was admitted."""
         return pa.ipc.open_stream(pa.py_buffer(self.reply(asked, "arrow", budget).rows)).read_all()
 
-    def reply(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
-        """The answer to a question, for a statement that was admitted."""
+    def reply(self, asked: OneTimeQueryWithRows, form: Form, budget: Budget) -> Reply:
+        """The answer to a query, for a statement that was admitted."""
         asked = with_engine_calls(asked, lambda probing: self._refusal(probing, budget))
-        for _ in range(_MOST_ATTEMPTS - 1):
+        for _ in range(_MAX_ATTEMPTS - 1):
             try:
                 return self._ask(asked, form, budget)
             except EndedWhenIdle:
                 continue  # it has ended itself because it was idle
         return self._ask(asked, form, budget)
 
-    def _refusal(self, asked: QuestionWithRows, budget: Budget) -> str:
-        """DuckDB's reason for refusing a question."""
+    def _refusal(self, asked: OneTimeQueryWithRows, budget: Budget) -> str:
+        """DuckDB's reason for refusing a query."""
         try:
             self.reply(asked, "arrow", budget)
         except SqlError as error:
@@ -86,7 +86,7 @@ class SelectPool:
         for process in idle:
             process.kill()
 
-    def _ask(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
+    def _ask(self, asked: OneTimeQueryWithRows, form: Form, budget: Budget) -> Reply:
         process = self._idle_or_new()
         try:
             return process.ask(asked, form, budget)

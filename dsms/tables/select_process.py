@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from dsms.tables.one_time import casts_of
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.select_budget import Budget, limit_exceeded
 from dsms.tables.select_wire import InputRelation, Outcome, Request, WorkerLimits, stream_of
 from operators.core.distinct_type import stored_schema
@@ -34,7 +34,7 @@ _ENVIRONMENT = {
 
 
 class EndedWhenIdle(ExternalError):
-    """The process ended itself before it took the question; another process can answer."""
+    """The process ended itself before it took the query; another process can answer."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SelectProcess:
                 pass_fds=[theirs.fileno()],
             )
         self._channel.settimeout(_POLL_S)
-        #: Whether the process can be asked again: the last question was answered within the memory limit.
+        #: Whether the process can be asked again: the last query was answered within the memory limit.
         self.reusable = True
 
     @property
@@ -84,8 +84,8 @@ class SelectProcess:
         self._process.wait()
         self._channel.close()
 
-    def ask(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
-        """The answer to a question whose expressions are calls of functions already (see `with_engine_calls`)."""
+    def ask(self, asked: OneTimeQueryWithRows, form: Form, budget: Budget) -> Reply:
+        """The answer to a query whose expressions are calls of functions already (see `with_engine_calls`)."""
         self.reusable = False
         most = budget.limits.select_result_mb * _MB
         streams = {name: stream_of(rows.cast(stored_schema(rows.schema))) for name, rows in asked.relations.items()}

@@ -1,6 +1,6 @@
 """The messages between the coordinator and a process that answers one-time statements.
 
-Messages are frames: eight bytes of length, then the content. A question is a `Request`, then each of its relations as
+Messages are frames: eight bytes of length, then the content. A query is a `Request`, then each of its relations as
 an Arrow stream; an answer is an `Outcome`, then its rows.
 """
 
@@ -13,14 +13,14 @@ import pyarrow as pa
 
 
 class WorkerLimits(msgspec.Struct, frozen=True):
-    """How much memory a question may take in addition to what it reads, and the niceness of the process."""
+    """How much memory a query may take in addition to what it reads, and the niceness of the process."""
 
     memory_mb: int
     niceness: int = 0
 
 
 class InputRelation(msgspec.Struct, frozen=True):
-    """A relation that a question reads: its name, the SQL types of columns that Arrow stores otherwise, its size."""
+    """A relation that a query reads: its name, the SQL types of columns that Arrow stores otherwise, its size."""
 
     name: str
     casts: dict[str, str]

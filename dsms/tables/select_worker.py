@@ -3,7 +3,7 @@
 Its arguments are the file descriptor of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than
 DuckDB, Arrow and the engine's expressions, so that it starts fast. It knows no secrets and cannot write files. The
 parent, at the other end of the socket, kills it when an answer takes too long. It ends itself when that end is closed,
-and after 60 s without a question.
+and after 60 s without a query.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _prefer_for_oom_kill() -> None:
 
 
 def main() -> None:
-    """Answers questions until the other end of the socket is closed."""
+    """Answers queries until the other end of the socket is closed."""
     channel, limits = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerLimits)
     _lower_priority(limits.niceness)
     _prefer_for_oom_kill()

@@ -14,7 +14,7 @@ from dsms.telemetry import instruments
 from dsms.telemetry.telemetry import Attributes, StepPart, Telemetry
 
 #: The most operators of an epoch that get a span.
-_MOST_OPERATORS = 20
+_MAX_OPERATORS = 20
 Reports = Callable[[], Iterable[Report]]
 _Values = Iterator[tuple[float, Attributes]]
 
@@ -71,7 +71,7 @@ def busiest(work: Iterable[VertexWork]) -> list[StepPart]:
         )
         for (lane, name), (rows_in, rows_out, busy) in sums.items()
     ]
-    return sorted(parts, key=lambda part: -part.seconds)[:_MOST_OPERATORS]
+    return sorted(parts, key=lambda part: -part.seconds)[:_MAX_OPERATORS]
 
 
 def observe_reports(telemetry: Telemetry, reports: Reports, behind: Mapping[str, int]) -> None:

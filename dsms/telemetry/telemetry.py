@@ -34,8 +34,8 @@ Attributes = Mapping[str, str | int]
 Read = Callable[[], Iterable[tuple[float, Attributes]]]
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 #: The most attribute sets of an observed instrument. Sets accumulate, because queries and operators come and go.
-_MOST_SETS = 20_000
-_LIMITS: dict[Any, int] = {ObservableCounter: _MOST_SETS, ObservableGauge: _MOST_SETS}
+_MAX_SETS = 20_000
+_LIMITS: dict[Any, int] = {ObservableCounter: _MAX_SETS, ObservableGauge: _MAX_SETS}
 #: How long a process that ends waits for the collector to take the last metrics and spans.
 _CLOSE_TIMEOUT_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

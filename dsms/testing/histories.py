@@ -33,7 +33,7 @@ Feed = Mapping[str, Iterable[Mapping[str, object]]]
 #: When records are sent, and when the last fault begins.
 _BEGIN_S, _UNTIL_S = 4.0, 30.0
 #: The most runs to make a failing history smaller.
-_MOST_RUNS = 60
+_MAX_RUNS = 60
 #: The latest beginning of a history, in seconds since 1970.
 _LATEST_S = 4e9
 _REFUSED = "refused: "
@@ -197,6 +197,6 @@ def _failure(outcome: Outcome) -> str:
         wrong = [problem for problem in found if not problem.startswith(_REFUSED)]
         return outcome.problems[0] in found or bool(wrong)
 
-    least = shrunk(outcome.history, fails, _MOST_RUNS)
+    least = shrunk(outcome.history, fails, _MAX_RUNS)
     problems = "\n".join(outcome.problems)
     return f"seed {least.seed}: {problems}\nin a smaller history:\n{story(run(least, _refused))}"

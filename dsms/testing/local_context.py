@@ -27,8 +27,8 @@ from dsms.statements.dml.insert_stream import check_empty
 from dsms.statements.registry import apply
 from dsms.tables.dml_effects import Write
 from dsms.tables.one_time import answer
+from dsms.tables.one_time_query import as_shown, one_time_query_of
 from dsms.tables.promising.visits import promising_select
-from dsms.tables.question import as_shown, question_of
 from dsms.testing.local_runtime import LocalRuntime
 from dsms.testing.local_tables import Records, as_table, load_records, write_records
 from operators.core.delta import BEGINNING
@@ -93,11 +93,11 @@ class LocalContext:
     def select(self, statement: st.Select) -> StatementResult:
         """Runs a one-time SELECT over the last relations of streams, views and tables."""
         catalog = self.session.catalog
-        question, relation = question_of(statement.select, catalog), as_shown(self._rows, catalog)
+        asked, relation = one_time_query_of(statement.select, catalog), as_shown(self._rows, catalog)
         if statement.preference is None:
-            columns, rows = answer(question.over(relation))
+            columns, rows = answer(asked.over(relation))
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
-        promising = promising_select(statement.select, statement.preference, question, catalog)
+        promising = promising_select(statement.select, statement.preference, asked, catalog)
         (columns, rows), seen = promising.answered(relation, self.session.reached() - 1, answer)
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))
 

@@ -18,7 +18,7 @@ from dsms.tables.dml_effects import Write, effects_of, load_effects, returning_q
 from dsms.tables.effect import Effect, counted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import answer, evaluate
-from dsms.tables.question import Question, Relation, as_shown
+from dsms.tables.one_time_query import OneTimeQuery, Relation, as_shown
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
@@ -70,8 +70,8 @@ def load_records(
     return table, _records(effects, instant), StatementResult("LOAD", message)
 
 
-def _rows_over(relation: Relation) -> Callable[[Question], pa.Table]:
-    return lambda question: evaluate(question.over(relation))
+def _rows_over(relation: Relation) -> Callable[[OneTimeQuery], pa.Table]:
+    return lambda asked: evaluate(asked.over(relation))
 
 
 def _records(effects: Iterable[Effect], instant: int) -> Records:

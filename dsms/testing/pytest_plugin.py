@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsms.testing.local_session import LocalSession
 
 _FIXTURE, _OPTION, _MARK = "dsms_session", "--dsms-batches", "dsms"
-_MOST_LETTERS = 20
+_MAX_LETTERS = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,5 +74,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
             for dead_letter in session.dead_letters(source.name)
         ]
         if dead_letters:
-            report.sections.append(("dead letters", "\n".join(dead_letters[:_MOST_LETTERS])))
+            report.sections.append(("dead letters", "\n".join(dead_letters[:_MAX_LETTERS])))
     return report

@@ -16,7 +16,7 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).with_name("clock_offset.c")
 #: The longest step: a day.
-MOST_S = 86_400
+MAX_S = 86_400
 
 
 def compiler() -> str | None:
@@ -61,4 +61,4 @@ def step_of(size: float) -> float:
     >>> [round(step_of(size)) for size in (0, 0.3, -0.6, 1)]
     [1, 30, -916, 86400]
     """
-    return math.copysign(MOST_S ** abs(size), size)
+    return math.copysign(MAX_S ** abs(size), size)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from operators.aggregates.function import Parameters, Rule, Types
 from operators.core.errors import UserError
 from operators.expressions.arrow_types import decimal, digits, integer, numeric, temporal
-from operators.kernels.near_values import LEAST_ERROR
+from operators.kernels.near_values import MIN_ERROR
 
 #: The relative error of an approximate aggregate if the statement gives none.
 DEFAULT_ERROR = 0.01
@@ -80,13 +80,13 @@ def fraction(parameters: Parameters) -> float:
 
 
 def error_of(value: object = DEFAULT_ERROR) -> float:
-    """The error of an approximate aggregate. Raises UserError if it is not a number from LEAST_ERROR to 0.5."""
+    """The error of an approximate aggregate. Raises UserError if it is not a number from MIN_ERROR to 0.5."""
     try:
         error = float(str(value))
     except ValueError:
         error = math.nan
-    if not LEAST_ERROR <= error <= 0.5:
-        raise UserError(f"the error of an approximate aggregate must be a number from {LEAST_ERROR} to 0.5")
+    if not MIN_ERROR <= error <= 0.5:
+        raise UserError(f"the error of an approximate aggregate must be a number from {MIN_ERROR} to 0.5")
     return error
 
 

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Final
 
 #: The limit of the steps for a text, about a second.
-MOST_STEPS: Final = 50_000_000
-#: A search with this many positions takes at most `MOST_STEPS`, even in a text of the largest size.
+MAX_STEPS: Final = 50_000_000
+#: A search with this many positions takes at most `MAX_STEPS`, even in a text of the largest size.
 FEW_POSITIONS: Final = 50
 #: The positions of a class of many characters; a class of few characters has one.
 _UNICODE: Final = 4

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.function import Compiled, first_fault, height_of, lit_text, literal_value, quoted
-from operators.expressions.pattern_costs import FEW_POSITIONS, MOST_STEPS, like_positions, nfa_positions
+from operators.expressions.pattern_costs import FEW_POSITIONS, MAX_STEPS, like_positions, nfa_positions
 from operators.expressions.tree import Call, Expression, Literal
 
 #: The largest value of a row, in bytes.
@@ -29,7 +29,7 @@ LONGEST = 1_000_000
 #: The largest constant that planning computes, in bytes; the process that plans also serves other users.
 LONGEST_CONSTANT = 10_000
 #: The limit of the bytes that one call computes at once; a frame with more is evaluated in pieces.
-MOST_AT_ONCE = 32_000_000
+MAX_AT_ONCE = 32_000_000
 #: The most bytes of a number, a time or a similar value as text.
 _SHORT = 48
 #: The size of an element of an array.
@@ -54,7 +54,7 @@ class RowTooLarge(Exception):
 
 
 class FrameTooLarge(Exception):
-    """The values of a frame would together take more than `MOST_AT_ONCE`. `evaluate` handles this exception."""
+    """The values of a frame would together take more than `MAX_AT_ONCE`. `evaluate` handles this exception."""
 
 
 def size(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
@@ -213,11 +213,11 @@ def _formatted(call: Call, values: Sizes) -> pl.Series:
 
 
 def _searched(call: Call, values: Sizes) -> pl.Series:
-    """Returns the costs of searches; a search of `MOST_STEPS` steps costs as much as a value of the largest size."""
+    """Returns the costs of searches; a search of `MAX_STEPS` steps costs as much as a value of the largest size."""
     patterns = values[1].cast(pl.String)
     costs = {each: max(_positions(call)(each) - FEW_POSITIONS, 0) for each in patterns.unique() if each is not None}
     steps = patterns.replace_strict({None: 0, **costs}, return_dtype=pl.Int64)
-    return _sizes(values[0], call.arguments[0]) * steps // (MOST_STEPS // LONGEST)
+    return _sizes(values[0], call.arguments[0]) * steps // (MAX_STEPS // LONGEST)
 
 
 def _positions(call: Call) -> Callable[[str], int]:
@@ -339,7 +339,7 @@ def compiled_where_it_fits(
 
 def _check_frame(sizes: pl.Series, height: int) -> None:
     total = sizes.sum() * (height if len(sizes) == 1 else 1)
-    if height > 1 and total > MOST_AT_ONCE:
+    if height > 1 and total > MAX_AT_ONCE:
         raise FrameTooLarge
 
 

@@ -13,7 +13,7 @@ from operators.kernels.points import expand_ranges
 
 Places = np.ndarray
 #: The limit of pairs compared per row. If few keys have many rows there would be more; then nothing is compared.
-MOST_PAIRS_PER_ROW = 8
+MAX_PAIRS_PER_ROW = 8
 #: How many pairs are compared at a time, to bound memory.
 PAIRS_AT_ONCE = 1 << 22
 
@@ -58,7 +58,7 @@ def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, P
     upto = np.cumsum(counts)
     total = int(upto[-1]) if len(upto) else 0
     # Cut where the running number of pairs passes a multiple of the bound: upto [3, 5, 9] and bound 4 cut at 1.
-    if total > MOST_PAIRS_PER_ROW * len(hashes) + len(chosen):
+    if total > MAX_PAIRS_PER_ROW * len(hashes) + len(chosen):
         return None
     edges = [0, *np.searchsorted(upto, np.arange(PAIRS_AT_ONCE, total, PAIRS_AT_ONCE)), len(chosen)]
     parts = (slice(start, end) for start, end in itertools.pairwise(edges))

@@ -13,7 +13,7 @@ _LEAST = 2.0**-1022
 #: The fraction of the allowed error that is used; the rest covers rounding of floats.
 _INSIDE = 1 - 1e-12
 #: The least error, which needs 700 000 buckets.
-LEAST_ERROR = 0.001
+MIN_ERROR = 0.001
 
 
 def near_floats(values: np.ndarray, error: float) -> np.ndarray:

@@ -19,7 +19,7 @@ from operators.core.sort_key import SortKey
 from operators.patterns.conditions import Condition, Conditions, Context
 from operators.patterns.navigation import Navigation
 from operators.patterns.pattern import Pattern, program_of, to_text
-from operators.patterns.search import MOST_STEPS, Attempt, Search, Skip
+from operators.patterns.search import MAX_STEPS, Attempt, Search, Skip
 from operators.ranking.timeline import Timeline
 from operators.ranking.top_k import partition_numbers
 from operators.state.copies import (
@@ -147,7 +147,7 @@ class Match:
 
 
 def _fault() -> str:
-    return f"MATCH_RECOGNIZE gave up after {MOST_STEPS:,} steps from one row: make PATTERN or conditions more selective"
+    return f"MATCH_RECOGNIZE gave up after {MAX_STEPS:,} steps from one row: make PATTERN or conditions more selective"
 
 
 @dataclass(frozen=True, slots=True)

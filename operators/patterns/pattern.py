@@ -10,9 +10,9 @@ from typing import Literal
 from operators.core.errors import UserError
 
 #: The limit of the instructions of a program, in which repetitions such as {1,1000} are expanded.
-MOST_INSTRUCTIONS = 2_000
+MAX_INSTRUCTIONS = 2_000
 #: The limit of the parts of PERMUTE, which is replaced by all orders of its parts.
-MOST_PERMUTED = 5
+MAX_PERMUTED = 5
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r'\s*([A-Za-z_]\w*|"(?:[^"]|"")*"|\d+|\S)')
 
@@ -152,10 +152,8 @@ def _quantifier(least: int, most: int | None) -> str:
 
 
 def _compile(pattern: Pattern, steps: list[Instruction]) -> None:
-    if len(steps) > MOST_INSTRUCTIONS:
-        raise UserError(
-            f"PATTERN is too long: more than {MOST_INSTRUCTIONS:,} steps after its repetitions are expanded"
-        )
+    if len(steps) > MAX_INSTRUCTIONS:
+        raise UserError(f"PATTERN is too long: more than {MAX_INSTRUCTIONS:,} steps after its repetitions are expanded")
     match pattern:
         case Variable(name):
             steps.append(Instruction("row", name))
@@ -274,8 +272,8 @@ class _Parser:
             parts.append(self.choice())
         self._expect(")")
         self._permuting = False
-        if len(parts) > MOST_PERMUTED:
-            raise UserError(f"PERMUTE has {len(parts)} parts, but at most {MOST_PERMUTED} are allowed")
+        if len(parts) > MAX_PERMUTED:
+            raise UserError(f"PERMUTE has {len(parts)} parts, but at most {MAX_PERMUTED} are allowed")
         return Choice(tuple(Sequence(order) for order in permutations(parts)))
 
     def _bounds(self) -> tuple[int, int | None] | None:
@@ -297,8 +295,8 @@ class _Parser:
 
     def _number(self) -> int:
         number = int(self._next()[:10])
-        if number > MOST_INSTRUCTIONS:
-            raise UserError(f"a bound of a repetition in PATTERN exceeds {MOST_INSTRUCTIONS:,}")
+        if number > MAX_INSTRUCTIONS:
+            raise UserError(f"a bound of a repetition in PATTERN exceeds {MAX_INSTRUCTIONS:,}")
         return number
 
     def _taken(self, token: str) -> bool:

@@ -11,7 +11,7 @@ from operators.patterns.pattern import Instruction
 
 #: The limit of the steps of an attempt if conditions depend on the match so far: then all paths may have to be tried.
 #: Other attempts visit each step at most once for each row.
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Skip:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """An attempt to match from row `start` on: the variables of the consecutive rows of the match (None: no match), and
-    the last row that the attempt read (`seen`). `gave_up`: it stopped after `MOST_STEPS`, and the search ends there."""
+    the last row that the attempt read (`seen`). `gave_up`: it stopped after `MAX_STEPS`, and the search ends there."""
 
     start: int
     variables: tuple[str, ...] | None
@@ -87,7 +87,7 @@ class Search:
         steps = 0
         while open_:
             steps += 1
-            if steps > MOST_STEPS and not self.local:
+            if steps > MAX_STEPS and not self.local:
                 return Attempt(start, None, count, gave_up=True)
             number, at, path = open_.pop()
             if self.local and not states.enters(number, at):

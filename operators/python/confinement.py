@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_MOST_FILES = 64
+_MAX_FILES = 64
 #: The id of the user nobody, to which a process of root changes.
 _NOBODY = 65534
 _CAPABILITIES_VERSION = 0x20080522
@@ -50,7 +50,7 @@ def limit_files() -> None:
     """Forbids growing files and core dumps, and limits the number of open files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_FILES, _MAX_FILES))
 
 
 def die_with_parent() -> None:

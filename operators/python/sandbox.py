@@ -38,7 +38,7 @@ MODE_VARIABLE: Final = "DSMS_PYTHON_SANDBOX"
 MODES: Final = ("require", "prefer", "off")
 #: A process that has not loaded its code, including imports, after this time is killed.
 _START_S = 60.0
-_MOST_PROCESSES = 64
+_MAX_PROCESSES = 64
 #: The seconds that a process may take to end after it has closed its output.
 _END_S = 2.0
 #: The longest text about an error, in characters; it is logged, and shown to users who ask about the query.
@@ -303,7 +303,7 @@ def check_requirements(function: PythonFunction | PythonClass) -> None:
             )
 
 
-@lru_cache(maxsize=_MOST_PROCESSES)
+@lru_cache(maxsize=_MAX_PROCESSES)
 def sandbox_of(function: PythonFunction | PythonClass) -> Sandbox:
     """Returns the sandbox of a function or aggregate in this process. It ends with this process."""
     made = Sandbox(function)

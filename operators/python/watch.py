@@ -14,7 +14,7 @@ from pathlib import Path
 
 _PERIOD_S = 0.05
 #: The limit is high, because libraries start several threads for each core.
-MOST_THREADS = 1_024
+MAX_THREADS = 1_024
 _MEMORY = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s*(\d+) kB$", re.MULTILINE)
 _THREADS = re.compile(r"^Threads:\s*(\d+)$", re.MULTILINE)
 
@@ -53,6 +53,6 @@ def excess(status: str, most_bytes: int) -> str | None:
     if held > most_bytes:
         return f"it used {held >> 20} MiB of memory; the limit is {most_bytes >> 20} MiB"
     threads = _THREADS.search(status)
-    if threads is not None and int(threads[1]) > MOST_THREADS:
-        return f"it had {threads[1]} threads; the limit is {MOST_THREADS}"
+    if threads is not None and int(threads[1]) > MAX_THREADS:
+        return f"it had {threads[1]} threads; the limit is {MAX_THREADS}"
     return None

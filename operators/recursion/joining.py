@@ -14,9 +14,9 @@ from operators.kernels.equal_join import equal_join, equal_pairs
 from operators.recursion.derivations import LAYER
 
 #: The limit of the pairs of a join at one instant in one iteration; also how many are computed at a time.
-MOST_PAIRS = 20_000_000
+MAX_PAIRS = 20_000_000
 #: The limit of the pairs before those that cancel out are removed.
-MOST_RAW_PAIRS = 2 * MOST_PAIRS
+MAX_RAW_PAIRS = 2 * MAX_PAIRS
 _OTHER, _COUNT = "__other", "__count"
 
 
@@ -32,11 +32,11 @@ class JoinSide:
 
 
 def pairs(changes: pl.DataFrame, held: pl.DataFrame, side: JoinSide) -> Iterator[pl.DataFrame]:
-    """Yields the pairs of changes and held rows with equal keys, in parts of at most MOST_PAIRS unless a single row has
+    """Yields the pairs of changes and held rows with equal keys, in parts of at most MAX_PAIRS unless a single row has
     more partners. A pair starts at the later of its two instants and is at the higher of its two layers. All changes of
     a row are in the same part, so pairs of insertions and of retractions cancel out."""
     row = _row(changes)
-    if changes.height * held.height <= MOST_PAIRS or not row:
+    if changes.height * held.height <= MAX_PAIRS or not row:
         yield net(_pairs(changes, held, side))
         return
     changes = changes.sort(row, nulls_last=True, maintain_order=True)
@@ -45,7 +45,7 @@ def pairs(changes: pl.DataFrame, held: pl.DataFrame, side: JoinSide) -> Iterator
     ends = np.flatnonzero(np.diff(row_of, append=-1)) + 1
     begin = 0
     while begin < changes.height:
-        room = np.searchsorted(most, (most[begin - 1] if begin else 0) + MOST_PAIRS, side="right")
+        room = np.searchsorted(most, (most[begin - 1] if begin else 0) + MAX_PAIRS, side="right")
         end = int(ends[max(np.searchsorted(ends, room, side="right") - 1, np.searchsorted(ends, begin, side="right"))])
         yield net(_pairs(changes[begin:end], held, side))
         begin = end
@@ -60,7 +60,7 @@ def refuse_too_many(parts: Sequence[pl.DataFrame], name: str, most: int) -> None
     at_once = pl.concat([part.select(places) for part in parts]).group_by(places).len()
     if at_once.filter(pl.col("len") > most).height:
         raise UserError(
-            f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows in one iteration at one instant",
+            f"WITH RECURSIVE {name} derives more than {MAX_PAIRS:,} rows in one iteration at one instant",
             hint="limit the recursion by a condition, or join on a key with fewer rows per value",
         )
 

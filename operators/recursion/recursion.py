@@ -210,7 +210,7 @@ class _Following:
         found: list[pl.DataFrame] = []
         for part in pairs(changes, held, side):
             found.append(part)
-            refuse_too_many(found, self._recursion.name, joining.MOST_RAW_PAIRS)
+            refuse_too_many(found, self._recursion.name, joining.MAX_RAW_PAIRS)
         for part in found:
             for at, rows in _by_layer(part):
                 self._paired[at][join].append(rows)
@@ -225,7 +225,7 @@ class _Following:
 
     def _bounded_net(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         changes = parts[0] if len(parts) == 1 else net(pl.concat(parts))
-        refuse_too_many([changes], self._recursion.name, joining.MOST_PAIRS)
+        refuse_too_many([changes], self._recursion.name, joining.MAX_PAIRS)
         return changes
 
     def _reported(self) -> pl.DataFrame | None:

@@ -12,7 +12,7 @@ import polars as pl
 from operators.kernels.points import expand_ranges
 
 #: The limit of entries of an index; if it would have more, every value is tested with every predicate.
-MOST_ENTRIES = 1 << 22
+MAX_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ConstantIndex:
 
 def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantIndex | None:
     """The index of predicates that are conjunctions of the comparisons `value ⋈ constant`; None if the index would have
-    more than MOST_ENTRIES entries. Each comparison comes with a series of the constants, one for each predicate."""
+    more than MAX_ENTRIES entries. Each comparison comes with a series of the constants, one for each predicate."""
     constants = pl.concat([series for _, series in comparisons]).unique().sort()
     count, last = len(comparisons[0][1]), 2 * len(constants)
     low, high = np.zeros(count, np.int64), np.full(count, last, np.int64)
@@ -71,7 +71,7 @@ def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantInde
         least, most = _segments(comparison, 2 * constants.search_sorted(given, side="left").to_numpy().astype(int) + 1)
         low, high = np.maximum(low, 0 if least is None else least), np.minimum(high, last if most is None else most)
     lengths = np.maximum(high - low + 1, 0)
-    if lengths.sum() > MOST_ENTRIES:
+    if lengths.sum() > MAX_ENTRIES:
         return None
     owners, entries = expand_ranges(low, lengths)
     order = np.argsort(entries, kind="stable")

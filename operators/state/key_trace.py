@@ -12,7 +12,7 @@ from operators.state.cascade import cascade
 from operators.state.trace import Trace
 
 #: The number of keys is estimated from this many hashes.
-_LEAST_HASHES = 1024
+_MIN_HASHES = 1024
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class KeyTrace(Trace):
         if not self.runs:
             return 0.0
         hashes = max(self.runs, key=lambda run: run.height).sorted_column
-        least = hashes[:_LEAST_HASHES]
+        least = hashes[:_MIN_HASHES]
         found = float(np.count_nonzero(least[1:] != least[:-1]) + 1)
         return found if len(least) == len(hashes) else found * 2.0**64 / (float(least[-1]) + 1)
 

@@ -28,7 +28,7 @@ from operators.state.cascade import cascade, rewritten
 #: merge.
 REPEATS, _SAMPLE_SIZE, _MERGE_SAMPLE_SIZE = 8, 2048, 512
 #: Concatenations of more chunks are rechunked, since gathering rows from many chunks is slow.
-_MOST_CHUNKS = 6
+_MAX_CHUNKS = 6
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def merge_sorted(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:
 
 def merge_consolidated(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
     """Merges and consolidates (see `consolidated`) the elements of frames that are sorted by hash."""
-    elements = pl.concat(frames, rechunk=len(frames) > _MOST_CHUNKS)
+    elements = pl.concat(frames, rechunk=len(frames) > _MAX_CHUNKS)
     order, hashes = merged_places([frame[HASH].to_numpy() for frame in frames])
     sums = None if _repetitive(elements, order, hashes) else cancel_retractions(elements, order, hashes, (*keys, HASH))
     return consolidated(elements[order]) if sums is None else sums

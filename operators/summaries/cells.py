@@ -37,7 +37,7 @@ FIELDS = (
 )
 KEY = (GRANULARITY, ZONE_FROM, BUCKET, FREQUENCY, PART)
 #: A row with more tuples, or with more bytes of them, is divided, because it must fit into a message.
-_MOST_TUPLES, _MOST_BYTES = 2_000, 400_000
+_MAX_TUPLES, _MAX_BYTES = 2_000, 400_000
 #: The columns of a tuple in addition to those of the stream.
 _HASH, _BUCKET, _FREQUENCY, _AMOUNT = "__hash_of_value", "__bucket", "__frequency", "__amount"
 _INTERVAL = (FROM, TO, WEIGHT, ORDER)
@@ -128,9 +128,9 @@ def _amounts(values: pl.Series) -> pl.Series:
 
 def _fitting(rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, bytes]]:
     """Yields the rows in parts that fit into a message, with their bytes."""
-    for some in rows.iter_slices(_MOST_TUPLES):
+    for some in rows.iter_slices(_MAX_TUPLES):
         content = frame_to_ipc(some.drop(_BUCKET, _FREQUENCY, _AMOUNT, _HASH))
-        if len(content) <= _MOST_BYTES or some.height == 1:
+        if len(content) <= _MAX_BYTES or some.height == 1:
             yield some, content
         else:
             half = some.height // 2

@@ -12,7 +12,7 @@ from operators.core.errors import UserError
 
 #: A longer period would have no second point, because all instants are below FOREVER.
 _LONGEST_PERIOD = FOREVER
-_MOST_POINTS = 100_000
+_MAX_POINTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class Periodic:
     def _over(self, other: Periodic) -> tuple[set[int], set[int], int]:
         period = lcm(self.period, other.period)
         points = sum(period // part.period * len(part.residues) for part in (self, other))
-        if points > _MOST_POINTS:
+        if points > _MAX_POINTS:
             raise UserError(
                 f"periods {self.period} and {other.period} together have {points} points before they repeat",
-                hint=f"at most {_MOST_POINTS} are allowed; use periods with a large common factor",
+                hint=f"at most {_MAX_POINTS} are allowed; use periods with a large common factor",
             )
         return self._spread(period), other._spread(period), period
 

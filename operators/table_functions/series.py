@@ -17,14 +17,14 @@ from operators.table_functions.function import Arguments
 
 VALUE = "value"
 #: The limit of numbers for a row. A row with more is a fault, because such a range is usually a mistake.
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """σ(A) at τ = each row of A at τ once for each number low, low + increment, … up to and including high, in a BIGINT
     column. Linear and stateless, Δσ(A) = σ(ΔA): intervals and weights are kept. A row with low > high, or with NULL in
-    one of them, has no output; a row with more than `MOST_VALUES` numbers is a fault.
+    one of them, has no output; a row with more than `MAX_VALUES` numbers is a fault.
 
     >>> rows = Delta.of([("+", {"k": "a", "low": 1, "high": 3}, 5)])
     >>> Series("low", "high").step(rows, (), Move(0, 9)).delta.frame.select("k", "value").rows()
@@ -83,8 +83,8 @@ class Series:
         """The rows with their numbers."""
         low, high = pl.col(self.low).cast(pl.Int64), pl.col(self.high).cast(pl.Int64)
         length = (high.cast(pl.Int128) - low.cast(pl.Int128)) // self.increment + 1
-        too_long = f'GENERATE_SERIES from "{self.low}" to "{self.high}" has more than {MOST_VALUES:,} numbers'
-        faults = delta.frame.select(pl.when(length > MOST_VALUES).then(pl.lit(too_long))).to_series()
+        too_long = f'GENERATE_SERIES from "{self.low}" to "{self.high}" has more than {MAX_VALUES:,} numbers'
+        faults = delta.frame.select(pl.when(length > MAX_VALUES).then(pl.lit(too_long))).to_series()
         kept, rejected = split_faults(delta, faults)
         rows = kept.frame.filter((low <= high).fill_null(False))
         # ranges start from 0, because the end of a range, one past its last number, might exceed the range of BIGINT

@@ -24,7 +24,7 @@ from operators.expressions.tree import Call, Column, Expression, Interval, Liter
 from operators.user_aggregates.rows import LimitReached
 
 #: The most characters of a text that an expression may build.
-MOST_TEXT = 1 << 24
+MAX_TEXT = 1 << 24
 _COMPARED = {
     "equal": "==",
     "not_equal": "!=",
@@ -470,8 +470,8 @@ def _shifted_left(value: int, places: int) -> int | None:
 
 def _joined(*parts: object) -> str:
     text = "".join(_as_text(part) for part in parts if part is not None)
-    if len(text) > MOST_TEXT:
-        raise LimitReached(f"a text is longer than {MOST_TEXT:,} characters")
+    if len(text) > MAX_TEXT:
+        raise LimitReached(f"a text is longer than {MAX_TEXT:,} characters")
     return text
 
 

@@ -24,7 +24,7 @@ from operators.user_aggregates.writer import Nulls, Writer
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 EVERY_CODE: Final = frozenset({0, RESTART | LEAVE | COME | END})
 #: The limit of the steps of loops that a clause may take for one event.
-MOST_STEPS: Final = 10_000_000
+MAX_STEPS: Final = 10_000_000
 _NAMES = re.compile(
     r"i|code|number|gone|instant|random|group|key|row|value|steps|live|arrived|codes|sizes|states|tables|windows|events|size"
     r"|at|returned|returned_at|run|islice|zip|enumerate|state|table|window|later\d+|inner\d+"
@@ -185,7 +185,7 @@ def _clause(statements: Sequence[Statement], writer: Writer, coder: StatementCod
     coder.clause(statements)
     writer.place = None
     if coder.loops:
-        writer.insert(at, writer.depth, f"steps = {MOST_STEPS}")
+        writer.insert(at, writer.depth, f"steps = {MAX_STEPS}")
 
 
 def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> Generated:

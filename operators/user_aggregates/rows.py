@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 #: The limit of the rows of a local table of a group.
-MOST_ROWS: Final = 1_000_000
+MAX_ROWS: Final = 1_000_000
 Row = list[object]
 
 
@@ -56,13 +56,13 @@ class Rows:
             self.next_number = number + 1
 
     def insert(self, row: Row) -> None:
-        """Appends a row. Raises LimitReached when there are `MOST_ROWS`."""
+        """Appends a row. Raises LimitReached when there are `MAX_ROWS`."""
         self.add(self.next_number, row)
 
     def add(self, number: int, row: Row) -> None:
         """Appends a row with a number above all others."""
-        if len(self.rows) >= MOST_ROWS:
-            raise LimitReached(f"a local table has more than {MOST_ROWS:,} rows in one group")
+        if len(self.rows) >= MAX_ROWS:
+            raise LimitReached(f"a local table has more than {MAX_ROWS:,} rows in one group")
         self.before.setdefault(number, None)
         self._put(number, row)
         self.next_number = number + 1

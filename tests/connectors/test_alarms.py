@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.alarms import MOST_ALARMS, Alarm, Alarms
+from connectors.alarms import MAX_ALARMS, Alarm, Alarms
 from operators.core.decoding import Int64, Malformed, Natural, decoded, natural_of, text_of
 from operators.core.frame_ipc import frame_to_ipc, untrusted_frame
 
@@ -35,9 +35,9 @@ def test_cleared_alarm_is_removed() -> None:
 
 def test_places_beyond_the_most_are_only_counted() -> None:
     alarms = Alarms()
-    for number in range(MOST_ALARMS + 7):
+    for number in range(MAX_ALARMS + 7):
         alarms.raise_at(f"key {number}", "empty" * 1000)
-    assert len(alarms.all()) == MOST_ALARMS and alarms.dropped == 7
+    assert len(alarms.all()) == MAX_ALARMS and alarms.dropped == 7
     assert max(len(alarm.reason) for alarm in alarms.all()) == 300
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dsms.tables.question import Relation
+from dsms.tables.one_time_query import Relation
 from dsms.testing import LocalSession
 from dsms.testing.local_tables import as_table
 

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from connectors.kafka.client.topics import Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
-_MOST_READERS = 32
+_MAX_READERS = 32
 Piece = TypeVar("Piece")
 _Read = TypeVar("_Read", covariant=True)
 
@@ -62,7 +62,7 @@ class PartitionReaders(Generic[Piece]):
         transient failure, for example if no record arrives for 30 s, is raised.
         """
         started = [self._start(wanted) if wanted.start < wanted.end else None for wanted in ranges]
-        while len(self.by_partition) > max(_MOST_READERS, len(ranges)):
+        while len(self.by_partition) > max(_MAX_READERS, len(ranges)):
             self.by_partition.popitem(last=False)[1].close()
         return [self._drained(reader, wanted) for reader, wanted in zip(started, ranges, strict=True)]
 

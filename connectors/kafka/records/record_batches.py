@@ -29,7 +29,7 @@ _CODEC, _TRANSACTIONAL, _CONTROL = 7, 16, 32
 #: The type of a control record that aborts a transaction; it follows the version in the record's key.
 _ABORT = b"\0\0"
 #: The size of the smallest batch: its header, in bytes.
-_LEAST_BATCH = 61
+_MIN_BATCH = 61
 #: The most bytes of a batch's uncompressed records. A producer may publish batches of a megabyte that would expand to
 #: gigabytes.
 LARGEST_BATCH = 256 << 20
@@ -63,7 +63,7 @@ def scan(data: bytes) -> Batches:
     """The complete batches of fetched data; a truncated last one is left out. Raises ExternalError if the bytes are not
     batches, or a checksum does not match.
     """
-    out = np.zeros(len(data) // _LEAST_BATCH, BATCH)
+    out = np.zeros(len(data) // _MIN_BATCH, BATCH)
     consumed = ctypes.c_int64()
     found = _lib().dsms_scan(data, _long(len(data)), _at(out), _long(len(out)), ctypes.byref(consumed))
     if found == OLD_FORMAT:

@@ -21,7 +21,7 @@ from connectors.simulation.threads import Clock
 
 Delivered = Callable[[KafkaError | None, Message], None]
 _INFO = 6
-_MOST_SECONDS = 1e9
+_MAX_SECONDS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class SimulatedProducer:
 
     def poll(self, timeout: float = 0.0) -> int:
         """Calls the callbacks of the reports that have come; waits for the first one."""
-        deadline = self._scheduler.now + (timeout if timeout >= 0 else _MOST_SECONDS)
+        deadline = self._scheduler.now + (timeout if timeout >= 0 else _MAX_SECONDS)
         self._log_lost_connections()
         while not self._reports and self._scheduler.now < deadline:
             self._scheduler.wait(self._changed, deadline - self._scheduler.now)
@@ -109,7 +109,7 @@ class SimulatedProducer:
 
     def flush(self, timeout: float = -1) -> int:
         """Waits until all records are delivered or have failed; returns how many are left."""
-        deadline = self._scheduler.now + (timeout if timeout >= 0 else _MOST_SECONDS)
+        deadline = self._scheduler.now + (timeout if timeout >= 0 else _MAX_SECONDS)
         self._report()
         while self._left and self._scheduler.now < deadline:
             self._scheduler.send(self._queued)
@@ -204,4 +204,4 @@ def _bytes(value: bytes | str | None) -> bytes | None:
 
 
 def _limit(timeout_s: float) -> float:
-    return timeout_s if timeout_s >= 0 else _MOST_SECONDS
+    return timeout_s if timeout_s >= 0 else _MAX_SECONDS

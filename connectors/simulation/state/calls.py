@@ -19,7 +19,7 @@ TIMEOUT_S = 20.0
 NEED_MEMORY = frozenset({"put", "add", "report", "begin", "replace"})
 _FAULTS: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
 #: How many names a line of the trace lists.
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 
 
 @dataclass
@@ -149,6 +149,6 @@ def _shown(argument: Any) -> str:
         return ""
     if isinstance(argument, (Mapping, list)):
         names = [each.rpartition("/")[2] if each.startswith("/") else each for each in map(str, argument)]
-        more = len(names) - _MOST_NAMES
-        return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        more = len(names) - _MAX_NAMES
+        return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
     return str(argument)

@@ -13,7 +13,7 @@ from operators.core.errors import UserError
 #: A bucket holds the calls of this many seconds; a program that was idle may make them at once.
 _BURST_S = 2.0
 #: How many names are remembered. A forgotten name begins with a full bucket again.
-_MOST_NAMES = 10_000
+_MAX_NAMES = 10_000
 
 
 @dataclass
@@ -44,7 +44,7 @@ class CallRates:
         held = min(burst, held + (now - at) * per_second)
         allowed = held >= 1.0
         self._buckets[name] = (held - 1.0 if allowed else held, now)
-        if len(self._buckets) > _MOST_NAMES:
+        if len(self._buckets) > _MAX_NAMES:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else (1.0 - held) / per_second
 

@@ -175,7 +175,7 @@ class Guard:
         if principal is None:
             error = UserError("a token is needed", hint=_TOKEN_NEEDED)
             return json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)
-        per_second = principal.allowance.calls_per_second or self._service.limits.token_calls_per_second
+        per_second = principal.limits.calls_per_second or self._service.limits.token_calls_per_second
         if wait_s := self._rates.wait_s(principal.name, per_second):
             hint = 'the limit "token_calls_per_second" is set by DSMS_LIMITS or the token'
             busy = UserError(f'token "{principal.name}" makes more than {per_second:g} calls a second', hint=hint)

@@ -13,7 +13,7 @@ from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, MEGABYTE, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 
 
 class RelationModel(BaseModel):
@@ -38,7 +38,7 @@ def relations_router(backend: Backend) -> APIRouter:
         service: CallerService,
         name: str,
         at: int | None = None,
-        limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS,
+        limit: Annotated[int, Query(ge=0, le=MAX_ROWS)] = MAX_ROWS,
     ) -> Response:
         return json_response(service.relation(name, at, limit))
 

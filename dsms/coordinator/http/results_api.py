@@ -30,7 +30,7 @@ from dsms.coordinator.results.events import MEDIA_TYPES, format_of
 from dsms.coordinator.results.feed import FeedRequest, From
 from dsms.coordinator.results.positions import parse_position
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 LONGEST_WAIT_S = 60
 _LOOK_S = 0.1
 _T = TypeVar("_T")
@@ -124,7 +124,7 @@ def _add_changes(router: APIRouter) -> None:
         result: Followed = await _in_thread(None, service.results.result, name)
         feed_request = FeedRequest(result, feed_format, parse_position(position) if position else None, start, follow)
         principal = service.caller.principal
-        most = principal.allowance.streams
+        most = principal.limits.streams
         with ExitStack() as until_ended:
             until_ended.enter_context(
                 streams.one_more(principal.name, service.limits.token_streams if most is None else most)
@@ -267,8 +267,8 @@ async def _body(request: Request) -> bytes:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > MOST_BYTES:
-            raise TooLarge(f"the body has more than {MOST_BYTES} bytes", hint="send it in several calls")
+        if len(body) > MAX_BYTES:
+            raise TooLarge(f"the body has more than {MAX_BYTES} bytes", hint="send it in several calls")
     return bytes(body)
 
 

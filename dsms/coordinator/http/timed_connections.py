@@ -12,7 +12,7 @@ from dsms.coordinator.http.waiting_connections import WaitingConnections
 #: The most seconds until the head of a request is complete, and between two pieces of its body.
 HEAD_S, BODY_S = 15.0, 30.0
 #: The most connections, in all, on which the head of a request is not complete yet.
-MOST_ARRIVING = 500
+MAX_ARRIVING = 500
 
 
 class TimedConnection(H11Protocol):
@@ -81,5 +81,5 @@ class TimedConnection(H11Protocol):
 
 def timed_connections() -> type[asyncio.Protocol]:
     """The protocol class of one server. Its connections share one limit of waiting connections."""
-    waiting: WaitingConnections[TimedConnection] = WaitingConnections(MOST_ARRIVING, TimedConnection.end)
+    waiting: WaitingConnections[TimedConnection] = WaitingConnections(MAX_ARRIVING, TimedConnection.end)
     return type("Connection", (TimedConnection,), {"waiting": waiting})

@@ -28,7 +28,7 @@ from operators.core.errors import ExternalError, UserError
 log = structlog.get_logger()
 
 #: A longer answer is not stored: the call is treated as begun but not answered.
-MOST_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 #: Statuses of transient answers: a time-out, too many calls, the client has disconnected.
 _TRANSIENT = (408, 429, 499)
 
@@ -114,7 +114,7 @@ class IdempotentCalls:
                 return Answer(kept.status, kept.body)
             self._take_over(name, call, kept, (earlier, body))
         answer = act()
-        if answer.status < 500 and answer.status not in _TRANSIENT and len(answer.body) <= MOST_BYTES:
+        if answer.status < 500 and answer.status not in _TRANSIENT and len(answer.body) <= MAX_BYTES:
             answered = msgspec.structs.replace(begun, status=answer.status, body=answer.body)
             self._keep(name, body, msgspec.json.encode(answered))
         return answer

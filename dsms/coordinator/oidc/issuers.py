@@ -76,7 +76,7 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         for grant in self.grant:
             if grant.holds(claims):
-                return Principal(f"{self.issuer}|{claims['sub']}", grant.role, grant.rules, grant.allowance)
+                return Principal(f"{self.issuer}|{claims['sub']}", grant.role, grant.rules, grant.limits)
         return None
 
 

@@ -24,7 +24,7 @@ FRESH_S = 300.0
 PAUSE_S = 10.0
 #: The age in seconds up to which keys are used while the issuer cannot be reached.
 STALE_S = 3600.0
-_TIMEOUT_S, _LONGEST, _LEAST_RSA_BITS = 5.0, 1_000_000, 2048
+_TIMEOUT_S, _LONGEST, _MIN_RSA_BITS = 5.0, 1_000_000, 2048
 log = structlog.get_logger()
 
 
@@ -107,7 +107,7 @@ def _key(entry: Any) -> Key | None:
     try:
         key = JWKRegistry.import_key(entry)
         assert isinstance(key, RSAKey | ECKey | OKPKey)
-        if isinstance(key, RSAKey) and key.public_key.key_size < _LEAST_RSA_BITS:
+        if isinstance(key, RSAKey) and key.public_key.key_size < _MIN_RSA_BITS:
             return None
     except (JoseError, ValueError, TypeError, KeyError) as error:
         log.warning("a key of an issuer cannot be used", kid=entry.get("kid"), reason=type(error).__name__)

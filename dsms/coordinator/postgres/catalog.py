@@ -20,7 +20,7 @@ from dsms.coordinator.postgres.catalog_types import oid_of_type
 from dsms.model.position import position_of
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.tables.one_time import check_only_selects
-from dsms.tables.question import QuestionWithRows, is_common
+from dsms.tables.one_time_query import OneTimeQueryWithRows, is_common
 from operators.core.errors import SqlError
 
 #: The relations of the two schemas: their columns, and the rows of those that have some.
@@ -80,7 +80,7 @@ def _schema_of(table: exp.Table) -> str | None:
     return schema if schema in _SCHEMAS else "pg_catalog" if not schema and name in PG_CATALOG else None
 
 
-def asked_of_catalog(query: exp.Query, objects: Sequence[ReadableObject], user: str) -> QuestionWithRows:
+def asked_of_catalog(query: exp.Query, objects: Sequence[ReadableObject], user: str) -> OneTimeQueryWithRows:
     """A client's query of the catalog, rewritten for DuckDB. Raises SqlError for anything but one SELECT: other
     statements would affect the queries of other clients. Raises UnknownRelation for relations outside the catalog."""
     with readable_sqlglot_errors():
@@ -88,7 +88,7 @@ def asked_of_catalog(query: exp.Query, objects: Sequence[ReadableObject], user: 
         relations = _relations_of(made, objects)
         text = made.sql(dialect="duckdb", comments=False)
     check_only_selects(text)
-    return QuestionWithRows(MACROS + text, relations)
+    return OneTimeQueryWithRows(MACROS + text, relations)
 
 
 def _relations_of(query: exp.Query, objects: Sequence[ReadableObject]) -> dict[str, pa.Table]:

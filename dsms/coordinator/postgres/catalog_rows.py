@@ -22,7 +22,7 @@ _PG_CATALOG, _INFORMATION_SCHEMA, _OWNER, _BTREE, _HEAP = 11, 13_000, 10, 403, 2
 #: The OIDs of objects, indexes, and constraints begin here; the objects' numbers are added.
 _OBJECTS, _INDEXES, _KEYS, _CHECKS = 16_384, 2**29, 2**30, 2**30 + 2**29
 #: The most checks of a table that have OIDs of their own.
-_MOST_CHECKS = 1_024
+_MAX_CHECKS = 1_024
 _RELKINDS: Final = {"table": "r", "stream": "f"}
 _MATERIALIZED_VIEW = "m"
 
@@ -78,7 +78,7 @@ def _keyed(objects: Sequence[ReadableObject]) -> Iterator[ReadableObject]:
 
 
 def _check_oid(item: ReadableObject, at: int) -> int:
-    return _CHECKS + item.number * _MOST_CHECKS + at
+    return _CHECKS + item.number * _MAX_CHECKS + at
 
 
 def _classes(objects: Sequence[ReadableObject]) -> Rows:

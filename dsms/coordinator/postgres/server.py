@@ -35,9 +35,9 @@ from operators.core.errors import ConfigError, DsmsError, ExternalError
 
 log = structlog.get_logger()
 #: The most clients at a time, and the most bytes of a message.
-MOST_CLIENTS, LONGEST_MESSAGE = 100, 16 * 1024 * 1024
+MAX_CLIENTS, LONGEST_MESSAGE = 100, 16 * 1024 * 1024
 #: The seconds within which a client has to authenticate, and the most connections that have not done so yet.
-LOGIN_S, MOST_ARRIVING = 10.0, 200
+LOGIN_S, MAX_ARRIVING = 10.0, 200
 #: The delay in seconds of the refusal of a wrong token.
 _PAUSE_S = 0.5
 _NOBODY = Principal("", "reader")
@@ -73,7 +73,7 @@ class PostgresServer:
     #: The number of admitted clients that are connected.
     _clients: int = 0
     _arriving: WaitingConnections[asyncio.StreamWriter] = field(
-        default_factory=lambda: WaitingConnections(MOST_ARRIVING, lambda writer: writer.transport.abort())
+        default_factory=lambda: WaitingConnections(MAX_ARRIVING, lambda writer: writer.transport.abort())
     )
     #: The feeds, which belong to the server's own event loop; they exist from the first subscription on.
     _feeds: Feeds | None = None
@@ -108,8 +108,8 @@ class PostgresServer:
                 return
             caller = Caller(await self._let_in(reader, writer), uuid.uuid4().hex)
             self._arriving.remove(writer)
-        if self._clients >= MOST_CLIENTS:
-            raise ClientRejected("53300", f"there are {MOST_CLIENTS} clients already")
+        if self._clients >= MAX_CLIENTS:
+            raise ClientRejected("53300", f"there are {MAX_CLIENTS} clients already")
         self._clients += 1
         try:
             await self._in_session(reader, writer, settings, caller)

@@ -15,7 +15,7 @@ from dsms.coordinator.postgres.values import Type, type_of, type_of_values
 from dsms.model.catalog import NotFound
 from dsms.model.principal import Caller, Forbidden
 from dsms.model.statement_result import StatementResult
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
@@ -47,7 +47,7 @@ class Executes(Protocol):
         """The streams, views, queries and tables that the caller may read."""
         ...
 
-    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         ...
 

@@ -27,9 +27,9 @@ from operators.core.errors import UserError
 #: How old the reports of executors may be, in seconds: one read serves all waiting clients.
 _FRESH_S = 0.1
 #: The most records in a token, the most that are read at once, and the number of dead letters that are searched.
-_MOST_OFFSETS = 200_000
+_MAX_OFFSETS = 200_000
 _PIECE = 20_000
-MOST_DEAD_LETTERS = 2_000
+MAX_DEAD_LETTERS = 2_000
 
 ReadDeadLetters = Callable[[Source, int], list[dict[str, Any]]]
 
@@ -99,8 +99,8 @@ class Coverage:
         if source.latent:
             hint = "these instants cannot be computed from the records alone; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
-        if sum(span.last - span.first + 1 for span in token.spans) > _MOST_OFFSETS:
-            raise UserError(f"the token covers more than {_MOST_OFFSETS} records")
+        if sum(span.last - span.first + 1 for span in token.spans) > _MAX_OFFSETS:
+            raise UserError(f"the token covers more than {_MAX_OFFSETS} records")
         places = sorted({(source.topic, span.partition) for span in token.spans})
         if any(partition >= source.partitions for _, partition in places):
             raise UserError(
@@ -123,7 +123,7 @@ class Coverage:
         cover = cover_of(question, lane)
         if not cover.processed:
             return cover
-        refused = refusals(question, self.dead_letters(question.source, MOST_DEAD_LETTERS))
+        refused = refusals(question, self.dead_letters(question.source, MAX_DEAD_LETTERS))
         return CoverageReport(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:

@@ -11,9 +11,9 @@ from operators.core.errors import UserError
 
 _FAR = 2**62
 #: A token with more spans would be too long for a URL. Spans are then joined, and include other records in between.
-MOST_SPANS = 64
+MAX_SPANS = 64
 #: The most records in a call that publishes, and so in its token.
-MOST_RECORDS = 10_000
+MAX_RECORDS = 10_000
 _RESULT = re.compile(r"(o\d{1,18}):(\d{1,19}(?:,\d{1,19})*)", re.ASCII)
 _RECORDS = re.compile(r"(o\d{1,18}):(\d{1,9}/\d{1,19}(?:-\d{1,19})?(?:,\d{1,9}/\d{1,19}(?:-\d{1,19})?)*)", re.ASCII)
 
@@ -89,7 +89,7 @@ def token_of(source: str, places: Iterable[tuple[int, int]]) -> RecordToken:
     """
     ordered = sorted(set(places))
     spans = tuple(_spans(ordered, 1))
-    return RecordToken(source, spans if len(spans) <= MOST_SPANS else tuple(_spans(ordered, _FAR)))
+    return RecordToken(source, spans if len(spans) <= MAX_SPANS else tuple(_spans(ordered, _FAR)))
 
 
 def _spans(ordered: Sequence[tuple[int, int]], gap: int) -> Iterator[Span]:

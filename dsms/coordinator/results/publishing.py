@@ -19,7 +19,7 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import translate, translated
 from connectors.kafka.records.publish import Outgoing, Record, existing_partitions, heartbeats, queue
 from connectors.kafka.records.record_lines import LineFormat
-from dsms.coordinator.results.positions import MOST_RECORDS, token_of
+from dsms.coordinator.results.positions import MAX_RECORDS, token_of
 from dsms.model.objects import Source
 from dsms.runtime.stages.intake import reading_schema
 from operators.core.delta import is_instant
@@ -61,8 +61,8 @@ def split_body(body: bytes) -> list[bytes]:
             f"not a JSON list: {error}", hint="send a JSON list of objects, or one object per line"
         ) from error
     records = [record for record in listed if record.strip()]
-    if len(records) > MOST_RECORDS:
-        raise UserError(f"{len(records)} records are too many for one call", hint=f"send at most {MOST_RECORDS}")
+    if len(records) > MAX_RECORDS:
+        raise UserError(f"{len(records)} records are too many for one call", hint=f"send at most {MAX_RECORDS}")
     return records
 
 

@@ -21,7 +21,7 @@ from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
 from dsms.runtime.epoch.progress_log import read_published
-from dsms.tables.question import Relation
+from dsms.tables.one_time_query import Relation
 from dsms.tables.select_budget import Budget
 from operators.core.errors import UserError
 

@@ -24,7 +24,7 @@ from dsms.statements.dml.replay import DEAD_LETTER, Correction, bound_correction
 from operators.core.errors import ExternalError, UserError
 
 #: The most records and bytes that one statement replays, as it writes them in one transaction.
-MOST, MOST_BYTES = 10_000, 64 * 1024 * 1024
+MOST, MAX_BYTES = 10_000, 64 * 1024 * 1024
 _TURN_S = 10.0
 
 
@@ -108,7 +108,7 @@ class ReplaySelection:
         for number, value in chosen:
             letter, body = letters[number], None if value is None else value.encode()
             size = len(letter.value if body is None else body)
-            if self.full or (self.chosen and self.bytes + size > MOST_BYTES) or len(self.chosen) == MOST:
+            if self.full or (self.chosen and self.bytes + size > MAX_BYTES) or len(self.chosen) == MOST:
                 self.full = True
                 return
             self.chosen.append((letter, body))

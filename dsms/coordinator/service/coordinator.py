@@ -57,7 +57,7 @@ from dsms.registration.object_columns import schema_and_keys, why_columns_unknow
 from dsms.registration.placement import fragments_of
 from dsms.statements.registry import kinds_in
 from dsms.statements.statement_kind import StatementKind
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from operators.core.decoding import Malformed
 from operators.core.errors import UserError
 from operators.expressions.rendering import type_name
@@ -134,7 +134,7 @@ class Coordinator:
         """The streams, views, queries and tables that the caller may read."""
         return readable_objects(self._catalog(), caller.principal)
 
-    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         return self._tables.answered(asked, cancelled)
 

@@ -69,7 +69,7 @@ def with_owners(principal: Principal, before: Catalog, after: Catalog) -> Catalo
 
 def check_owned(principal: Principal, before: Catalog, after: Catalog, most: int) -> None:
     """Raises UserError if the change raises the number of the principal's queries above the limit."""
-    limit = most if principal.allowance.queries is None else principal.allowance.queries
+    limit = most if principal.limits.queries is None else principal.limits.queries
     count = _owned(principal, after)
     if count > limit and count > _owned(principal, before):
         hint = 'drop one first; the limit "token_queries" is set by DSMS_LIMITS or the token'

@@ -39,10 +39,10 @@ log = structlog.get_logger()
 #: without interruption they have to be better.
 CHECK_EVERY_S, GAIN, STABLE_FOR_S = 10.0, 1.5, 30.0
 #: The longest change that is begun, in seconds, estimated from the speed of the sources' instants.
-MOST_CHANGE_S = 3_600.0
+MAX_CHANGE_S = 3_600.0
 #: The least and the greatest rest, in seconds, for which a query keeps its orders after a change. The rest is at least
 #: twice as long as the change takes, and doubles if changes follow each other soon.
-REST_S, MOST_REST_S = 120.0, 4 * MOST_CHANGE_S
+REST_S, MAX_REST_S = 120.0, 4 * MAX_CHANGE_S
 #: How many new queries are planned in one check.
 _NEW_PLANS: Final = 20
 
@@ -61,7 +61,7 @@ class Cooldown(NamedTuple):
         (Cooldown(begun=130.0, seconds=240.0), Cooldown(begun=900.0, seconds=600.0))
         """
         soon = now - self.begun < 4 * self.seconds
-        return Cooldown(now, min(max(REST_S, 2 * change_s, 2 * self.seconds if soon else 0.0), MOST_REST_S))
+        return Cooldown(now, min(max(REST_S, 2 * change_s, 2 * self.seconds if soon else 0.0), MAX_REST_S))
 
 
 class _Reorderable(NamedTuple):
@@ -135,7 +135,7 @@ class OrdersByStatistics:
         now = self._clock()
         better = {group: found for group, found in self._better(catalog) if self._is_due(group, found, now)}
         self._since = {group: self._since.get(group, now) for group in better}
-        self._rests = {joins: rest for joins, rest in self._rests.items() if now - rest.begun < 8 * MOST_REST_S}
+        self._rests = {joins: rest for joins, rest in self._rests.items() if now - rest.begun < 8 * MAX_REST_S}
         for group, found in better.items():
             orders = {query.id: found.orders for query in found.queries}
             if now - self._since[group] >= STABLE_FOR_S and self._change(catalog, partial(_ordered, orders)):
@@ -144,7 +144,7 @@ class OrdersByStatistics:
 
     def _is_due(self, group: _Group, found: _Better, now: float) -> bool:
         rest = self._rests.get(group[0])
-        return found.seconds <= MOST_CHANGE_S and (rest is None or now - rest.begun >= rest.seconds)
+        return found.seconds <= MAX_CHANGE_S and (rest is None or now - rest.begun >= rest.seconds)
 
     def _better(self, catalog: Catalog) -> Iterator[tuple[_Group, _Better]]:
         """The better orders by group, from the statistics of one of its queries: the others have the same operators."""

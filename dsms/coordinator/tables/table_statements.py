@@ -35,14 +35,14 @@ from dsms.statements.dml.insert_stream import check_empty
 from dsms.tables.dml_effects import Write, effects_of, load_effects, names_read, returning_query
 from dsms.tables.effect import counted
 from dsms.tables.loading import batches_of, rows_of_file
+from dsms.tables.one_time_query import OneTimeQuery, OneTimeQueryWithRows, as_shown, one_time_query_of
 from dsms.tables.promising.visits import Coverage, PromisingSelect, promising_select
-from dsms.tables.question import Question, QuestionWithRows, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
 
-#: The question of a SELECT: over all rows, or over promising regions first.
-Asking = Question | PromisingSelect
+#: The query of a SELECT: over all rows, or over promising regions first.
+Asking = OneTimeQuery | PromisingSelect
 log = structlog.get_logger()
 _LONGEST_PAUSE_S = 60.0
 #: The niceness of SELECT processes: they run when the coordinator and the executors leave processor time.
@@ -103,7 +103,7 @@ class TableStatements:
         """The relation of one object at an instant, with at most `most` of its rows."""
         with self._selects.admitted() as budget:
             read = self._snapshot(
-                lambda catalog: (Question("", {name: name}), self._relations.final(name, at, catalog)), budget
+                lambda catalog: (OneTimeQuery("", {name: name}), self._relations.final(name, at, catalog)), budget
             )
             rows = read.rows[name].slice(0, most)
             budget.check_answer(rows.nbytes)
@@ -170,7 +170,7 @@ class TableStatements:
             relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
             relation = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
             effects = effects_of(
-                statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
+                statement, catalog, lambda asked: self._writes.rows(asked.over(relation), budget), content
             )
             asked = returning_query(statement, catalog, effects, content)
             reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
@@ -193,7 +193,7 @@ class TableStatements:
         rows = EncodedRows(reply.rows, reply.count)
         return StatementResult("SELECT", message, reply.columns, rows, tuple(map(str, seen)), types=reply.types)
 
-    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         with self._selects.admitted(cancelled) as budget:
             reply = self._selects.reply(asked, "json", budget)
@@ -201,36 +201,36 @@ class TableStatements:
         return StatementResult("SELECT", f"{reply.count} rows", reply.columns, rows, types=reply.types)
 
     def _asked(self, statement: st.Select, principal: Principal, catalog: Catalog) -> tuple[Asking, int | None]:
-        asking: Asking = (question := question_of(statement.select, catalog))
+        asking: Asking = (asked := one_time_query_of(statement.select, catalog))
         if statement.preference is not None:
-            _readable(question.objects.values(), principal)
-            asking = promising_select(statement.select, statement.preference, question, catalog, principal.may_read)
+            _readable(asked.objects.values(), principal)
+            asking = promising_select(statement.select, statement.preference, asked, catalog, principal.may_read)
         return asking, self._relations.common_instant(_readable(asking.objects.values(), principal), catalog)
 
     def _snapshot(self, ask: Callable[[Catalog], tuple[Asking, int | None]], budget: Budget) -> _Snapshot:
-        """All rows that a question reads, as of one instant."""
+        """All rows that a query reads, as of one instant."""
         with self._running:
             catalog = self._catalog()
-            question, instant = ask(catalog)
-            apart = question.read_separately if isinstance(question, PromisingSelect) else frozenset()
-            relation, names = self._relations.at(instant, catalog, budget, apart), list(question.objects.values())
+            asked, instant = ask(catalog)
+            apart = asked.read_separately if isinstance(asked, PromisingSelect) else frozenset()
+            relation, names = self._relations.at(instant, catalog, budget, apart), list(asked.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
         try:
             results = {name: relation(name) for name in names if name not in tables}
         finally:
             self._reads.end()
-        return _Snapshot(question, instant, tables | results, catalog)
+        return _Snapshot(asked, instant, tables | results, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
         effects = load_effects(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 
-    def _rows_over_given_relations(self, question: Question) -> pa.Table:
-        """The rows of a question over the relations that it comes with."""
+    def _rows_over_given_relations(self, asked: OneTimeQuery) -> pa.Table:
+        """The rows of a query over the relations that it comes with."""
         with self._writes.admitted() as budget:
-            return self._writes.rows(QuestionWithRows(question.sql, dict(question.given)), budget)
+            return self._writes.rows(OneTimeQueryWithRows(asked.sql, dict(asked.given)), budget)
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class RelationRows:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """A question, and the rows of the objects that it reads, as of an instant (None: it reads none)."""
+    """A query, and the rows of the objects that it reads, as of an instant (None: it reads none)."""
 
     asking: Asking
     instant: int | None
@@ -254,7 +254,7 @@ class _Snapshot:
 
 
 def _readable(names: Iterable[str], principal: Principal) -> list[str]:
-    """The names. Raises Forbidden if the principal may not read one of them. A question gets no rows of other names."""
+    """The names. Raises Forbidden if the principal may not read one of them. A query gets no rows of other names."""
     checked = list(names)
     for name in checked:
         principal.check_read(name)

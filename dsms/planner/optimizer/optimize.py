@@ -16,7 +16,7 @@ from dsms.planner.optimizer.rules.join_order import join_order
 
 #: Bounds that no plan should reach. When one is reached, rewriting stops, and the current plan, which is equal too, is
 #: used.
-_MOST_STEPS, _MOST_ROUNDS = 5_000, 5
+_MAX_STEPS, _MAX_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
 _KEEP_JOINS = tuple(rule for rule in RULES if rule is not join_order)
 
@@ -66,7 +66,7 @@ def rewritten_in_join_order(node: logical.Node) -> logical.Node:
 
 
 def _rewritten(node: logical.Node, run: _Run) -> Optimized:
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         before, steps = node, run.steps
         node = _rewrite(node, run, keep_order=False)
         for rule in WHOLE_PLAN_RULES:
@@ -101,7 +101,7 @@ def _apply_first_rule(node: logical.Node, run: _Run, *, keep_order: bool) -> log
 
 
 def _accepted(rule: Rule, node: logical.Node, rewrite: logical.Node, run: _Run) -> bool:
-    if run.steps >= _MOST_STEPS or not preserves_properties(node, rewrite):
+    if run.steps >= _MAX_STEPS or not preserves_properties(node, rewrite):
         return False
     run.steps += 1
     run.used.setdefault(rule.__name__)

@@ -26,7 +26,7 @@ from operators.core.errors import UserError
 from operators.expressions import Call, Column, Expression, Literal, call, columns
 from operators.expressions.arrow_types import decimal, digits, floating, numeric
 from operators.kernels.distinct_coupons import expected_coupons, registers
-from operators.kernels.near_values import LEAST_ERROR, buckets
+from operators.kernels.near_values import MIN_ERROR, buckets
 
 #: Approximate bytes of state for one entry of a sketch, with a group key that is a number or a short text
 #: (`benchmarks.sketches` measures it).
@@ -34,7 +34,7 @@ ENTRY_BYTES: Final = 32
 #: The number of distinct values for which the size of a sketch, that is, the expected number of coupons, is computed.
 _VALUES = 1e9
 #: The greatest error that a sketch may have.
-MOST_ERROR: Final = 0.5
+LARGEST_ERROR: Final = 0.5
 _PERCENTILES = ("median", "percentile_cont", "percentile_disc")
 _KEPT = ("distinct_coupon", "near_value")
 _DOUBLE = pa.float64()
@@ -128,16 +128,16 @@ def least_error(node: logical.Node, memory: int) -> float | None:
     `memory` bytes; None if they take more even with an error of 0.5. All sketches have the same error. This minimises
     the largest error, because a sketch shrinks as its error grows. Raises UserError like `memory_of`.
     """
-    if memory_of(node, MOST_ERROR) > memory:
+    if memory_of(node, LARGEST_ERROR) > memory:
         return None
-    if memory_of(node, LEAST_ERROR) <= memory:
-        return LEAST_ERROR
-    enough, low = MOST_ERROR, LEAST_ERROR
+    if memory_of(node, MIN_ERROR) <= memory:
+        return MIN_ERROR
+    enough, low = LARGEST_ERROR, MIN_ERROR
     while enough > low * 1.0001:
         middle = math.sqrt(enough * low)
         enough, low = (middle, low) if memory_of(node, middle) <= memory else (enough, middle)
     step = 10.0 ** (math.floor(math.log10(enough)) - 2)
-    return min(MOST_ERROR, round(math.ceil(enough / step) * step, 6))
+    return min(LARGEST_ERROR, round(math.ceil(enough / step) * step, 6))
 
 
 def memory_of(node: logical.Node, error: float) -> int:

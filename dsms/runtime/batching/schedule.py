@@ -29,7 +29,7 @@ LaneStage = tuple[str, int]
 #: A placeholder for the path of a queue of which only the key is used.
 _NO_PATH: Path = (PathOperator(0.0, 0.0),)
 #: The most work, in batches, that a segment may cause in later stages; nothing is read during this work.
-_MOST_BATCHES_AHEAD = 1.0
+_MAX_BATCHES_AHEAD = 1.0
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class Schedule:
 
     def _granted(self, ready: list[ReadyQueue], moment: Moment) -> Iterator[Grant]:
         """The grants of the policy. A segment that was read is processed as a whole, so a grant to read is limited to
-        what later stages can process in `_MOST_BATCHES_AHEAD` batches. Nothing is granted after a limited grant."""
+        what later stages can process in `_MAX_BATCHES_AHEAD` batches. Nothing is granted after a limited grant."""
         for grant in grants(self.policy, self.past, ready, moment)[0]:
             after = grant.ready.work_s / grant.ready.size - grant.ready.cost
             most = (
-                _MOST_BATCHES_AHEAD * moment.budget_s / after if grant.ready.operator == 0 and after > 0 else grant.size
+                _MAX_BATCHES_AHEAD * moment.budget_s / after if grant.ready.operator == 0 and after > 0 else grant.size
             )
             yield replace(grant, size=min(grant.size, most))
             if grant.size > most:

@@ -26,9 +26,9 @@ from dsms.runtime.fragment.state import (
 from operators.core.decoding import Natural
 
 #: The most entries of a story, so that it stays small: about 30 kB.
-MOST_ENTRIES = 300
+MAX_ENTRIES = 300
 #: The most names of queries, and the most characters of a reason, in an entry.
-MOST_NAMES, MOST_CHARACTERS = 20, 400
+MAX_NAMES, MAX_CHARACTERS = 20, 400
 
 EntryKind = Literal[
     "claimed",  # an executor has claimed the fragment
@@ -75,10 +75,10 @@ class StoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     commit_seconds: float = 0.0
     #: Whether Kafka's answer to the commit was lost, so that the commit was read back.
     in_doubt: bool = False
-    #: The names of the queries that the event is about, at most `MOST_NAMES`, and the number of the others.
+    #: The names of the queries that the event is about, at most `MAX_NAMES`, and the number of the others.
     queries: tuple[str, ...] = ()
     others: Natural = 0
-    #: Why it happened, as one line of at most `MOST_CHARACTERS`.
+    #: Why it happened, as one line of at most `MAX_CHARACTERS`.
     reason: str = ""
     #: The least and the most records of a batch, and its target duration in seconds.
     bounds: tuple[int, int, float] | None = None
@@ -102,7 +102,7 @@ class Story(msgspec.Struct, frozen=True):
         entries = list(self.entries)
         for event in events:
             _add(entries, _limited(event))
-        while len(entries) > MOST_ENTRIES:
+        while len(entries) > MAX_ENTRIES:
             _shorten(entries)
         return Story(tuple(entries))
 
@@ -113,12 +113,12 @@ class Story(msgspec.Struct, frozen=True):
 
 def _limited(event: StoryEntry) -> StoryEntry:
     """The entry with a bounded size."""
-    reason, more = " ".join(event.reason.split()), len(event.queries) - MOST_NAMES
-    if len(reason) > MOST_CHARACTERS:
-        reason = reason[: MOST_CHARACTERS - 1] + "…"
+    reason, more = " ".join(event.reason.split()), len(event.queries) - MAX_NAMES
+    if len(reason) > MAX_CHARACTERS:
+        reason = reason[: MAX_CHARACTERS - 1] + "…"
     if reason == event.reason and more <= 0:
         return event
-    queries, others = event.queries[:MOST_NAMES], event.others + max(more, 0)
+    queries, others = event.queries[:MAX_NAMES], event.others + max(more, 0)
     return msgspec.structs.replace(event, reason=reason, queries=queries, others=others)
 
 

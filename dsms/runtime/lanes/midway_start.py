@@ -12,7 +12,7 @@ from dsms.runtime.stages.stored_state import Names
 
 #: A lane does not begin at the positions of another lane while the partitions there are further apart in time than this
 #: multiple of the time that the lane takes to become exact. It would take longer by that distance.
-_MOST_SPREAD = 4
+_MAX_SPREAD = 4
 
 
 def midway_progress(lane: Lane, progress: LaneManifest, duration: int) -> LaneManifest | None:
@@ -30,7 +30,7 @@ def midway_progress(lane: Lane, progress: LaneManifest, duration: int) -> LaneMa
         return None
     reached, least = max(max(place.high, place.frontier) for place in places), min(place.frontier for place in places)
     slack = max(source.slack for source in lane.sources.values())
-    if reached - least > _MOST_SPREAD * (duration + slack):
+    if reached - least > _MAX_SPREAD * (duration + slack):
         return None
     traces: Names = {
         key: [[] for _ in vertex.operator.traces()]

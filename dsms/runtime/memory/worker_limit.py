@@ -25,7 +25,7 @@ VARIABLE = "DSMS_WORKER_MEMORY_MB"
 #: For workers, set before they start: a Rust panic that gets no memory while it prints its backtrace hangs for ever.
 ENVIRONMENT = {"RUST_BACKTRACE": "0"}
 #: The least default limit, in MiB: enough for a worker's modules and a batch of ordinary queries.
-LEAST_MB = 1_024
+MIN_MB = 1_024
 #: The exit code of a worker that has exceeded its limit.
 EXIT_CODE = 77
 _PERIOD_S = 0.05
@@ -44,7 +44,7 @@ def default_limit_mb(memory_bytes: int, tasks: int) -> int:
     >>> default_limit_mb(24 << 30, 2), default_limit_mb(6 << 30, 2), default_limit_mb(2 << 30, 8)
     (6144, 1536, 1024)
     """
-    return max(memory_bytes // 2 // max(tasks, 1) >> 20, LEAST_MB)
+    return max(memory_bytes // 2 // max(tasks, 1) >> 20, MIN_MB)
 
 
 def set_worker_limit(limit_mb: int | None, master: str, environ: MutableMapping[str, str]) -> None:

@@ -29,13 +29,13 @@ _DEADLINE_PART = 0.35
 #: A batch may take this multiple of its fixed time if that is longer, up to another fraction of the deadline.
 _FIXED_TIMES, _DEADLINE_MOST = 2.0, 0.42
 #: The least fraction of a batch's time that is assumed to be usable for records.
-_LEAST_USABLE = 0.1
+_MIN_USABLE = 0.1
 #: A batch with fewer records is not measured, because it says nothing about larger ones, unless it took all its time.
 _INFORMATIVE_RECORDS = 2_000
 #: A batch may hold this many times the records that arrive during it, plus this fraction of the backlog.
 _BATCHES_OF_ARRIVALS, _BACKLOG_PART = 2.0, 0.5
 #: The greatest factor by which `Shedding.speedup` grows in an epoch, and its greatest value.
-_SPEEDUP_STEP, _MOST_SPEEDUP = 1.25, 64.0
+_SPEEDUP_STEP, _MAX_SPEEDUP = 1.25, 64.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Shedding:
     def _scaled(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
         """The demands and the load. Costs are scaled up to make up for the fixed part of a batch's time. Records that
         arrive during a batch are for the next batch, so they are not part of the backlog."""
-        usable = self.speedup * max(1 - self.costs.fixed / self.batch_s, _LEAST_USABLE)
+        usable = self.speedup * max(1 - self.costs.fixed / self.batch_s, _MIN_USABLE)
         unshed = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
         backlog = max(waiting - self.arrival_rate * self.batch_s, 0.0)
         load = Load(backlog, self.arrival_rate, (self.costs.base + unshed) / usable)
@@ -119,7 +119,7 @@ class Shedding:
         if all(rate >= 1 for rate in self.decision.rates.values()):
             return 1.0
         change = min(self.batch_s / seconds, _SPEEDUP_STEP) if not self.unread else 1 / _SPEEDUP_STEP
-        return min(max(self.speedup * change, 1.0), _MOST_SPEEDUP)
+        return min(max(self.speedup * change, 1.0), _MAX_SPEEDUP)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]

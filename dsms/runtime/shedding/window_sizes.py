@@ -24,7 +24,7 @@ _PERIOD_S = 1.0
 #: runs are merged.
 _USUAL_EXCESS = 1.25
 #: The least and the greatest excess; it is measured while the expected size changes by at most the last fraction.
-_LEAST_EXCESS, _MOST_EXCESS, _STEADY = 0.5, 8.0, 0.2
+_MIN_EXCESS, _MAX_EXCESS, _STEADY = 0.5, 8.0, 0.2
 #: With fewer rows, neither the mean size of a row nor a rate is measured.
 _ENOUGH_ROWS = 100
 
@@ -121,7 +121,7 @@ class _Query:
         if expected == 0 or reached - before.since <= self._longest:
             return before
         measured = sum(self._measured(at).state_bytes for at in self._own)
-        return replace(before, excess=min(max(measured / expected, _LEAST_EXCESS), _MOST_EXCESS))
+        return replace(before, excess=min(max(measured / expected, _MIN_EXCESS), _MAX_EXCESS))
 
     def _expected(self, current: _Vertices, part: float) -> float:
         """The bytes of state that are expected for a fraction of the ranges once all windows are full, if the same

@@ -20,7 +20,7 @@ from operators.core.errors import ExternalError
 Encode = Callable[[Output, pl.DataFrame], pl.DataFrame]
 #: The most bytes of key and value together. The rest of a record is room for headers, and for data that compression
 #: makes larger.
-MOST_BYTES = LARGEST_RECORD - 2**20
+MAX_BYTES = LARGEST_RECORD - 2**20
 
 
 class _TooLarge(Exception):
@@ -35,7 +35,7 @@ class ResultEncoding:
     encode: Encode = encode_changes
     poisoned: str | None = None
     piece: int = 1 << 14
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MAX_BYTES
 
 
 def result_messages(

@@ -17,7 +17,7 @@ _MICROSECONDS = {
 }
 _DAYS = {"DAY": 1, "WEEK": 7}
 #: The months of 9999 years, the whole range of timestamps.
-_MOST_MONTHS = 12 * 9_999
+_MAX_MONTHS = 12 * 9_999
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SHORT = {"S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY"}
 _SHORT |= {"MS": "MILLISECOND", "US": "MICROSECOND", "W": "WEEK", "MON": "MONTH", "Y": "YEAR"}
@@ -54,7 +54,7 @@ def parse_interval(node: exp.Interval) -> Interval:
         added = _parts(node, Decimal(match[1]), match[2])
         totals = [total + more for total, more in zip(totals, added, strict=True)]
     months, days, microseconds = totals
-    if abs(months) + abs(days) // 30 + abs(microseconds) // (30 * _MICROSECONDS["HOUR"] * 24) > _MOST_MONTHS:
+    if abs(months) + abs(days) // 30 + abs(microseconds) // (30 * _MICROSECONDS["HOUR"] * 24) > _MAX_MONTHS:
         raise error_at(node, f'interval "{text}" is longer than 9999 years')
     return Interval(*totals)
 

@@ -30,7 +30,7 @@ _PATTERN_NODES = (
 _PATTERN_FUNCTIONS = ("regexp_matches", "regexp_like")
 _CONNECTIVES = (exp.And, exp.Or)
 #: The most digits of a number; one with more than 38 is a DOUBLE.
-_MOST_DIGITS = 400
+_MAX_DIGITS = 400
 #: A chain of at most this many conditions is left as the parser nests it.
 _LONGEST_UNBALANCED = 16
 
@@ -61,9 +61,9 @@ def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
     limits.check("statement_length", length, "the statement has {} characters", first)
     limits.check("statement_tokens", len(tokens), "the statement has {} tokens", first)
     for token in tokens:
-        if token.token_type is TokenType.NUMBER and len(token.text) > _MOST_DIGITS:
+        if token.token_type is TokenType.NUMBER and len(token.text) > _MAX_DIGITS:
             raise place_of(token).error(
-                f"a number has {len(token.text)} digits", f"a number may have at most {_MOST_DIGITS} digits"
+                f"a number has {len(token.text)} digits", f"a number may have at most {_MAX_DIGITS} digits"
             )
     deepest, token = _nesting(tokens)
     limits.check("statement_nesting", deepest, "the statement is nested {} levels deep", place_of(token))

@@ -23,7 +23,7 @@ _SET_TOKENS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
 #: The words after UNION or INTERSECT that show that it combines queries, not items of FROM.
 _AFTER_SET_OF_QUERIES = (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES")
 #: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
 
 
@@ -55,7 +55,7 @@ class StreamParser(PatternParser):
         """Also raises SqlError after too many steps. sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called
         like functions twice at each level, so a short text may take exponential time."""
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        if self._steps > _MAX_STEPS:
             place = TextLocation(self._curr.line, max(self._curr.col, 1))
             raise place.error("the statement is too complex", "nest ARRAY[…], STRUCT(…) and DATE(…) less deeply")
         super()._advance(times)

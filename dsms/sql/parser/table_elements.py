@@ -36,9 +36,9 @@ _REFUSED = {
 }
 
 #: The most checks of a table: every statement that writes to the table evaluates all of them.
-_MOST_CHECKS = 100
+_MAX_CHECKS = 100
 #: The most blanks before an expression. For an expression further to the right, errors name a column that is too small.
-_MOST_BLANKS = 100_000
+_MAX_BLANKS = 100_000
 
 
 @dataclass
@@ -55,8 +55,8 @@ class TableElements:
         """Adds a CHECK, called `name` or else `default_name`, with a number if needed. Raises SqlError if `name` is
         taken, or for too many checks."""
         taken = {taken for taken, _ in self.checks}
-        if len(taken) >= _MOST_CHECKS:
-            raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "combine conditions with AND")
+        if len(taken) >= _MAX_CHECKS:
+            raise self.table.place.error(f"a table has at most {_MAX_CHECKS} checks", "combine conditions with AND")
         if name is not None and name.text in taken:
             raise name.place.error(f'two constraints are named "{name.text}"')
         free = (f"{default_name}{number or ''}" for number in range(len(taken) + 1))
@@ -185,4 +185,4 @@ def parse_expression(cursor: Cursor, tokens: list[Token]) -> st.ParsedExpression
 def _blank(text: str) -> str:
     """Replaces a text by line breaks and blanks: the text after it keeps its line and column."""
     lines, last = text.count("\n"), len(text) - text.rfind("\n") - 1
-    return "\n" * lines + " " * min(last, _MOST_BLANKS)
+    return "\n" * lines + " " * min(last, _MAX_BLANKS)

@@ -22,7 +22,7 @@ from dsms.statements.statement_kind import StatementKind, named
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 #: The maximal number of digits of a number, so that an offset fits into 64 bits.
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _parse(cursor: Cursor, _: st.Name | None) -> SkipRecord:
 
 def _number(cursor: Cursor, what: str) -> int:
     token = cursor.peek()
-    if not token.text.isdecimal() or len(token.text) > _MOST_DIGITS:
+    if not token.text.isdecimal() or len(token.text) > _MAX_DIGITS:
         cursor.fail(f"expected {what}", "SKIP RECORD OF orders PARTITION 0 OFFSET 17")
     return int(cursor.next().text)
 

@@ -20,7 +20,7 @@ from dsms.registration.object_columns import schema_and_keys
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser.summaries import FUNCTION
 from dsms.sql.parser.table_names import name_of
-from dsms.tables.question import is_common
+from dsms.tables.one_time_query import is_common
 from operators.core.distinct_type import stored
 from operators.table_functions.summarize import Summarize
 

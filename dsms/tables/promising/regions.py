@@ -31,7 +31,7 @@ from operators.summaries.count_sketch import estimates, from_bytes, products
 _CELL = "cell"
 _SALT = 9
 #: The most values that are looked up in the sketches of a bucket at once.
-_MOST_VALUES = 256
+_MAX_VALUES = 256
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Regions:
         found, buckets = np.zeros(self.cells.height), self._buckets(hashes)
         for bucket in np.unique(buckets):
             cells = np.flatnonzero(self.cells[BUCKET].to_numpy() == bucket)
-            for some in np.array_split(hashes[buckets == bucket], len(hashes) // _MOST_VALUES + 1):
+            for some in np.array_split(hashes[buckets == bucket], len(hashes) // _MAX_VALUES + 1):
                 found[cells] += estimates(self.sketches[cells], some).sum(axis=1)
         shares = found / self.cells[TUPLES].to_numpy()
         return np.asarray(shares[self.regions[_CELL].to_numpy()])

@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from dsms.model.catalog import Catalog
 from dsms.model.statements import Preference
+from dsms.tables.one_time_query import OneTimeQuery, OneTimeQueryWithRows, Relation
 from dsms.tables.promising.chosen_summaries import ChosenSummary, chosen_summaries
 from dsms.tables.promising.regions import Regions
-from dsms.tables.question import Question, QuestionWithRows, Relation
 from operators.core.distinct_type import stored_schema
 from operators.core.errors import UserError
 from operators.summaries.cells import TUPLES
@@ -51,14 +51,14 @@ class Coverage:
 class PromisingSelect:
     """A SELECT, its preference, and the chosen summaries of the streams that the preference names."""
 
-    question: Question
+    asked: OneTimeQuery
     preference: Preference
     summaries: Mapping[str, ChosenSummary]
 
     @property
     def objects(self) -> dict[str, str]:
         """The objects that are read, by their names in the text: summaries in place of their streams."""
-        named = self.question.objects.items()
+        named = self.asked.objects.items()
         return {alias: self.summaries[name].summary if name in self.summaries else name for alias, name in named}
 
     @property
@@ -71,7 +71,7 @@ class PromisingSelect:
         self,
         relation: Relation,
         now: int | None,
-        evaluate: Callable[[QuestionWithRows], Answer],
+        evaluate: Callable[[OneTimeQueryWithRows], Answer],
         clock: Callable[[], float] = time.monotonic,
         check_size: Callable[[str, int], None] = _any_size,
     ) -> tuple[Answer, list[Coverage]]:
@@ -102,30 +102,30 @@ class PromisingSelect:
 
     def _parts(self, relation: Relation, now: int | None, check_size: Callable[[str, int], None]) -> Iterator[_Part]:
         order = VisitOrder(self, relation, now, check_size)
-        others = [name for name in dict.fromkeys(self.question.objects.values()) if name not in self.summaries]
+        others = [name for name in dict.fromkeys(self.asked.objects.values()) if name not in self.summaries]
         rows = {name: relation(name) for name in others}
         for count, last in order.counts(everything=self.preference.budget_s is None):
             seen, known = [], dict(rows)
             for name in self.summaries:
                 known[name], visited = order.visited(name, count)
                 seen.append(visited)
-            yield _Part(self.question.over(known.__getitem__), seen, last)
+            yield _Part(self.asked.over(known.__getitem__), seen, last)
 
 
 def promising_select(
     query: exp.Expr,
     preference: Preference,
-    question: Question,
+    asked: OneTimeQuery,
     catalog: Catalog,
     may_read: Callable[[str], bool] = lambda _: True,
 ) -> PromisingSelect:
     """A SELECT with its preference, by summaries that may be read. Raises SqlError if it does not fit."""
-    return PromisingSelect(question, preference, chosen_summaries(query, preference, catalog, may_read))
+    return PromisingSelect(asked, preference, chosen_summaries(query, preference, catalog, may_read))
 
 
 @dataclass(frozen=True)
 class _Part:
-    asked: QuestionWithRows
+    asked: OneTimeQueryWithRows
     seen: list[Coverage]
     last: bool
 

@@ -26,7 +26,7 @@ from operators.expressions.function import (
 from operators.expressions.functions.entry import DOUBLE, LONG, constant
 from operators.expressions.tree import Call, Expression
 from operators.kernels.distinct_coupons import coupons_of, estimates
-from operators.kernels.near_values import LEAST_ERROR, near_floats, near_integers
+from operators.kernels.near_values import MIN_ERROR, near_floats, near_integers
 from operators.kernels.unscaled_decimals import as_decimals
 
 
@@ -73,7 +73,7 @@ def _near_rule(arguments: Arguments) -> Signature | None:
     if len(arguments) != 2 or not constant(arguments[0]) or not numeric(arguments[1].type):
         return None
     error = literal_value(arguments[0])
-    if not isinstance(error, int | float | Decimal) or not LEAST_ERROR <= float(error) < 1:
+    if not isinstance(error, int | float | Decimal) or not MIN_ERROR <= float(error) < 1:
         return None
     return Signature((DOUBLE, arguments[1].type), arguments[1].type)
 

@@ -89,7 +89,7 @@ def test_stalled_body_ends_the_connection_and_slow_body_does_not(soon: None) -> 
 def test_many_silent_connections_hold_up_nobody(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest of them are closed, long before their timeout."""
     with ExitStack() as stack:
-        silent = [stack.enter_context(connected(url)) for _ in range(timed_connections.MOST_ARRIVING + 20)]
+        silent = [stack.enter_context(connected(url)) for _ in range(timed_connections.MAX_ARRIVING + 20)]
         for connection in silent:
             connection.sendall(b"GET / HT")
         assert httpx.get(f"{url}/healthz", trust_env=False, timeout=5).status_code == 200

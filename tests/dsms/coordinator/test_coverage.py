@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsms.coordinator.results.coverage import Coverage
 from dsms.coordinator.results.positions import (
-    MOST_SPANS,
+    MAX_SPANS,
     RecordToken,
     ResultPosition,
     parse_position,
@@ -39,7 +39,7 @@ def test_token_covers_its_records(places: set[tuple[int, int]]) -> None:
     assert parse_records(str(token)) == token
     covered = {(span.partition, offset) for span in token.spans for offset in range(span.first, span.last + 1)}
     assert covered >= places
-    assert len(token.spans) <= max(MOST_SPANS, 6)
+    assert len(token.spans) <= max(MAX_SPANS, 6)
     if len(token.spans) > 6:
         assert covered == places
 

@@ -95,7 +95,7 @@ def test_a_token_follows_as_many_results_as_it_may() -> None:
 
 def test_a_token_has_as_many_queries_as_it_may() -> None:
     cluster = StatementCluster()
-    ann, bob = (Caller(Principal(name, "writer", allowance=TokenLimits(queries=2))) for name in ("ann", "bob"))
+    ann, bob = (Caller(Principal(name, "writer", limits=TokenLimits(queries=2))) for name in ("ann", "bob"))
     cluster.execute("CREATE QUERY a AS SELECT k FROM R(S); CREATE VIEW b AS SELECT k FROM R(S)", ann)
     with pytest.raises(UserError, match='token "ann" would have 3 queries, more than 2'):
         cluster.execute("CREATE QUERY c AS SELECT k FROM R(S)", ann)

@@ -15,7 +15,7 @@ from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.fragment.state import EpochComputed, FragmentState, PlanChanged, TunableSettingsChanged, advance
 from dsms.runtime.fragment.story import (
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     EntryKind,
     Story,
     StoryEntry,
@@ -165,10 +165,10 @@ def test_a_long_story_joins_its_oldest_epochs_and_keeps_rare_events() -> None:
     story = Story().after(StoryEntry("claimed", 0.0, lease=7), StoryEntry("started", 0.5))
     for epoch in range(1, 1001):
         story = story.after(done(epoch, seconds=0.5, commit_seconds=0.25))
-    assert len(story.entries) == MOST_ENTRIES
+    assert len(story.entries) == MAX_ENTRIES
     assert kinds(story)[:3] == ["claimed", "started", "epoch committed"]
     oldest = story.entries[2]
-    first, last = 1, 1000 - (MOST_ENTRIES - 3)
+    first, last = 1, 1000 - (MAX_ENTRIES - 3)
     assert (oldest.first_epoch, oldest.epoch, oldest.at, oldest.until) == (first, last, 1.0, float(last))
     assert (oldest.records, oldest.count) == (10 * last, last)
     assert (oldest.seconds, oldest.commit_seconds) == (0.5 * last, 0.25 * last)
@@ -176,19 +176,19 @@ def test_a_long_story_joins_its_oldest_epochs_and_keeps_rare_events() -> None:
 
 
 def test_a_commit_in_doubt_is_not_joined_with_others() -> None:
-    story = Story().after(*(done(epoch, in_doubt=epoch == 2) for epoch in range(1, MOST_ENTRIES + 50)))
+    story = Story().after(*(done(epoch, in_doubt=epoch == 2) for epoch in range(1, MAX_ENTRIES + 50)))
     assert [(entry.first_epoch, entry.epoch) for entry in story.entries[:3]] == [(0, 1), (0, 2), (3, 52)]
 
 
 def test_a_story_without_epochs_forgets_its_oldest_entries() -> None:
-    story = Story().after(*(StoryEntry("failed", float(at), reason=str(at)) for at in range(MOST_ENTRIES + 5)))
-    assert len(story.entries) == MOST_ENTRIES and story.entries[0].reason == "5"
+    story = Story().after(*(StoryEntry("failed", float(at), reason=str(at)) for at in range(MAX_ENTRIES + 5)))
+    assert len(story.entries) == MAX_ENTRIES and story.entries[0].reason == "5"
 
 
 def test_a_story_continues_another_one_and_stays_short() -> None:
-    earlier = Story().after(*(done(epoch) for epoch in range(1, MOST_ENTRIES + 1)))
+    earlier = Story().after(*(done(epoch) for epoch in range(1, MAX_ENTRIES + 1)))
     story = earlier.followed_by(Story().after(StoryEntry("claimed", 1e6, lease=8)))
-    assert len(story.entries) == MOST_ENTRIES and kinds(story)[-1] == "claimed"
+    assert len(story.entries) == MAX_ENTRIES and kinds(story)[-1] == "claimed"
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(story), type=Story) == story
     assert len(msgspec.msgpack.encode(story)) < 30_000
 

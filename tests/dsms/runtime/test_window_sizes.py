@@ -95,10 +95,10 @@ def last(results) -> dict[str, tuple[int, int]]:
 
 # --- the choice of sizes
 
-BOUND, LEAST_MS, MOST_MS = 150_000, 500, 20_000
+BOUND, MIN_MS, MAX_MS = 150_000, 500, 20_000
 BOUNDED = f"""REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL;
 CREATE QUERY Q WITH (memory = '{BOUND}') AS
-    SELECT STREAMED k, MAX(v) AS m FROM A [Range Min {LEAST_MS} Max {MOST_MS}] GROUP BY k;"""
+    SELECT STREAMED k, MAX(v) AS m FROM A [Range Min {MIN_MS} Max {MAX_MS}] GROUP BY k;"""
 
 
 @dataclass

@@ -28,7 +28,7 @@ from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
 from dsms.statements.registry import parse
 from dsms.tables.one_time import evaluate
-from dsms.tables.question import question_of
+from dsms.tables.one_time_query import one_time_query_of
 from operators.core.distinct_type import stored_schema
 from operators.core.errors import UserError
 from operators.expressions import FUNCTIONS, Expression
@@ -141,7 +141,7 @@ def once(calls: Sequence[str], rows: Iterable[int]) -> pa.Table:
     values = ", ".join(f"{call} AS x{at}" for at, call in enumerate(calls))
     (statement,) = parse(f"SELECT {values} FROM t WHERE id IN ({', '.join(map(str, rows))})")
     assert isinstance(statement, st.Select)
-    return evaluate(question_of(statement.select, Catalog(), {"t": ROWS}).over(lambda _: ROWS))
+    return evaluate(one_time_query_of(statement.select, Catalog(), {"t": ROWS}).over(lambda _: ROWS))
 
 
 def text(value: object) -> str:

@@ -16,7 +16,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
 from dsms.statements.registry import parse
 from dsms.tables.one_time import evaluate
-from dsms.tables.question import question_of
+from dsms.tables.one_time_query import one_time_query_of
 from dsms.testing import LocalSession
 from operators.aggregates import AGGREGATES, ALIASES
 from operators.core.errors import UserError
@@ -87,7 +87,7 @@ def in_view(session: LocalSession, some: Sequence[str]) -> Groups | None:
 def once(some: Sequence[str]) -> Groups:
     (statement,) = parse(f"SELECT id % 3 AS g, {listed(some)} FROM base GROUP BY id % 3")
     assert isinstance(statement, st.Select)
-    rows = evaluate(question_of(statement.select, Catalog(), {"base": ROWS}).over(lambda _: ROWS))
+    rows = evaluate(one_time_query_of(statement.select, Catalog(), {"base": ROWS}).over(lambda _: ROWS))
     return {row["g"]: row for row in rows.to_pylist()}
 
 

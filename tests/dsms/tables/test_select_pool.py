@@ -20,7 +20,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.statements.registry import parse
-from dsms.tables.question import QuestionWithRows, question_of
+from dsms.tables.one_time_query import OneTimeQueryWithRows, one_time_query_of
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from dsms.tables.select_pool import SelectPool
 from operators.core.distinct_type import DistinctType
@@ -40,7 +40,7 @@ def pool() -> Iterator[SelectPool]:
 
 def ask(pool: SelectPool, sql: str, limits: Limits | None = None, **relations: pa.Table) -> list[list[object]]:
     with pool.admitted() as budget:
-        reply = pool.reply(QuestionWithRows(sql, relations), "json", budget)
+        reply = pool.reply(OneTimeQueryWithRows(sql, relations), "json", budget)
     rows: list[list[object]] = json.loads(reply.rows)
     assert reply.count == len(rows)
     return rows
@@ -80,7 +80,7 @@ def test_columns_of_types_of_ours_are_cast(pool: SelectPool) -> None:
 def test_rows_as_arrow(pool: SelectPool) -> None:
     with pool.admitted() as budget:
         rows = pool.rows(
-            QuestionWithRows("SELECT a + 1 AS b FROM given", {"given": pa.table({"a": range(1_000)})}), budget
+            OneTimeQueryWithRows("SELECT a + 1 AS b FROM given", {"given": pa.table({"a": range(1_000)})}), budget
         )
     assert rows.column("b").to_pylist() == list(range(1, 1_001))
 
@@ -119,7 +119,7 @@ def test_the_size_of_an_answer_is_limited() -> None:
             ask(pool, "SELECT repeat('x', 100000) FROM given", given=pa.table({"x": range(100)}))
         with pool.admitted() as budget, pytest.raises(LimitExceeded, match="select_result_mb"):
             given = {"given": pa.table({"x": range(100)})}
-            pool.rows(QuestionWithRows("SELECT repeat('x', 100000) AS x FROM given", given), budget)
+            pool.rows(OneTimeQueryWithRows("SELECT repeat('x', 100000) AS x FROM given", given), budget)
     finally:
         pool.close()
 
@@ -143,7 +143,7 @@ def test_a_cancelled_statement_ends_its_process(pool: SelectPool) -> None:
 
     def run() -> None:
         with pool.admitted(cancelled) as budget:
-            pool.reply(QuestionWithRows(ENDLESS, {}), "json", budget)
+            pool.reply(OneTimeQueryWithRows(ENDLESS, {}), "json", budget)
 
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(run)
@@ -250,10 +250,10 @@ def test_a_process_ends_with_its_parent(pool: SelectPool) -> None:
     assert wait_until(lambda: not process.alive, 30)
 
 
-def asked_of_language(sql: str, rows: pa.Table) -> QuestionWithRows:
+def asked_of_language(sql: str, rows: pa.Table) -> OneTimeQueryWithRows:
     (statement,) = parse(sql)
     assert isinstance(statement, st.Select)
-    return question_of(statement.select, Catalog(), {"t": rows}).over(lambda _: rows)
+    return one_time_query_of(statement.select, Catalog(), {"t": rows}).over(lambda _: rows)
 
 
 def test_the_engine_computes_expressions_in_the_process_and_what_it_had_to_is_forgotten(pool: SelectPool) -> None:

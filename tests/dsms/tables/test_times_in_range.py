@@ -9,7 +9,7 @@ import pytest
 
 from dsms.model.limits import Limits
 from dsms.tables.one_time import answer, cast_columns, evaluate
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.select_pool import SelectPool
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
@@ -28,7 +28,7 @@ def test_a_select_that_computes_one_is_refused(far: str) -> None:
         LocalSession().execute(f"SELECT {far} AS x")
     for ask in (answer, evaluate):
         with pytest.raises(UserError, match=WHY):
-            ask(QuestionWithRows(f"SELECT 1 AS k, {far} AS x UNION ALL SELECT 2, NULL", {}))
+            ask(OneTimeQueryWithRows(f"SELECT 1 AS k, {far} AS x UNION ALL SELECT 2, NULL", {}))
 
 
 def test_select_process_refuses_far_times_and_continues() -> None:
@@ -36,12 +36,12 @@ def test_select_process_refuses_far_times_and_continues() -> None:
     try:
         for far in FAR:
             with pool.admitted() as budget, pytest.raises(UserError, match=WHY):
-                pool.reply(QuestionWithRows(f"SELECT {far} AS x", {}), "json", budget)
+                pool.reply(OneTimeQueryWithRows(f"SELECT {far} AS x", {}), "json", budget)
         with pool.admitted() as budget, pytest.raises(UserError, match=WHY):
-            pool.reply(QuestionWithRows(f"SELECT {FAR[0]} AS x", {}), "arrow", budget)
+            pool.reply(OneTimeQueryWithRows(f"SELECT {FAR[0]} AS x", {}), "arrow", budget)
         with pool.admitted() as budget:
             near = pool.reply(
-                QuestionWithRows("SELECT TIMESTAMP '9999-12-31 23:59:59.999999' AS x", {}), "json", budget
+                OneTimeQueryWithRows("SELECT TIMESTAMP '9999-12-31 23:59:59.999999' AS x", {}), "json", budget
             )
         assert json.loads(near.rows) == [["9999-12-31T23:59:59.999999"]]
     finally:

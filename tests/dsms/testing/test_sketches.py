@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model import logical
-from dsms.planner.optimizer.sketches import ENTRY_BYTES, MOST_ERROR, DistinctCount, least_error, memory_of
+from dsms.planner.optimizer.sketches import ENTRY_BYTES, LARGEST_ERROR, DistinctCount, least_error, memory_of
 from dsms.testing import LocalSession
 from operators.aggregates.aggregate import Aggregate
 from operators.core.errors import UserError
@@ -213,9 +213,9 @@ def test_sketches_stay_within_the_promised_memory(memory: int) -> None:
         plan = logical.GroupBy(below, (), aggregates)
         error = least_error(plan, memory)
         if error is None:
-            assert memory_of(plan, MOST_ERROR) > memory
+            assert memory_of(plan, LARGEST_ERROR) > memory
         else:
-            assert 0.9 * memory < memory_of(plan, error) <= memory or error in (0.001, MOST_ERROR)
+            assert 0.9 * memory < memory_of(plan, error) <= memory or error in (0.001, LARGEST_ERROR)
     alone = logical.GroupBy(below, (), (count,))
     both = logical.GroupBy(below, (), (count, median))
     assert memory_of(both, 0.1) == memory_of(alone, 0.1) + memory_of(logical.GroupBy(below, (), (median,)), 0.1)

@@ -74,7 +74,7 @@ def test_many_rows_of_one_hash_are_not_compared_in_pairs(monkeypatch: pytest.Mon
     order, hashes = merged_places([part[HASH].to_numpy()])
     assert cancel_retractions(part, order, hashes, ["k"]) is None
     assert sorted(merge_consolidated([part], ["k"])["f"].to_list()) == [float(at) for at in range(50, 100)]
-    monkeypatch.setattr(operators.kernels.cancellation, "MOST_PAIRS_PER_ROW", 100)
+    monkeypatch.setattr(operators.kernels.cancellation, "MAX_PAIRS_PER_ROW", 100)
     cancelled = cancel_retractions(part, order, hashes, ["k"])
     assert cancelled is not None and cancelled.height == 50
 

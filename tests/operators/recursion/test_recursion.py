@@ -128,8 +128,8 @@ def test_endless_recursion_is_reported_with_its_name() -> None:
 
 
 def at_most(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operators.recursion.joining.MOST_PAIRS", pairs)
-    monkeypatch.setattr("operators.recursion.joining.MOST_RAW_PAIRS", 2 * pairs)
+    monkeypatch.setattr("operators.recursion.joining.MAX_PAIRS", pairs)
+    monkeypatch.setattr("operators.recursion.joining.MAX_RAW_PAIRS", 2 * pairs)
 
 
 def test_recursion_with_too_many_rows_is_reported_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_pair_limit_applies_to_each_instant_separately(monkeypatch: pytest.Monke
 def test_pairs_formed_in_parts_equal_all_pairs(history, stops) -> None:
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("operators.recursion.joining.MOST_PAIRS", 2)
+        patch.setattr("operators.recursion.joining.MAX_PAIRS", 2)
         patch.setattr("operators.recursion.recursion.refuse_too_many", lambda *_: None)
         steps = steps_of(operator, changes(history), stops)
     for at in range(END):

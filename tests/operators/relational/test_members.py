@@ -77,7 +77,7 @@ def test_every_member_gets_the_rows_that_its_predicate_finds(rows, family) -> No
 @given(ROWS, families())
 def test_without_room_for_an_index_the_rows_are_the_same(rows, family) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constant_index, "MOST_ENTRIES", 0)
+        patch.setattr(constant_index, "MAX_ENTRIES", 0)
         assert step(members(*family), rows) == expected(rows, *family)
 
 
@@ -132,10 +132,10 @@ def test_an_index_over_many_constants_finds_few_candidates() -> None:
     assert [part.tolist() for part in candidates] == [[0, 1], [7, 7]]
 
 
-@pytest.mark.parametrize("entries", [0, constant_index.MOST_ENTRIES])
+@pytest.mark.parametrize("entries", [0, constant_index.MAX_ENTRIES])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_pieces_make_no_difference(entries: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constant_index, "MOST_ENTRIES", entries)
+    monkeypatch.setattr(constant_index, "MAX_ENTRIES", entries)
     monkeypatch.setattr("operators.relational.members.ROWS_AT_ONCE", size)
     monkeypatch.setattr("operators.relational.members.PAIRS_AT_ONCE", size)
     rows = [(a, b) for a in (None, 0, 1, 2) for b in (0, 1)]

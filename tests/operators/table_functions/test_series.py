@@ -13,7 +13,7 @@ from dsms.testing import LocalSession
 from operators.core.delta import Delta
 from operators.core.errors import UserError
 from operators.core.operator import Move
-from operators.table_functions.series import MOST_VALUES, Series
+from operators.table_functions.series import MAX_VALUES, Series
 
 SQL = """
 REGISTER SOURCE T (k VARCHAR NOT NULL, low INT, high INT) FROM t; CREATE STREAM S OVER T KEY k;
@@ -59,7 +59,7 @@ def test_the_largest_numbers_do_not_overflow() -> None:
 
 
 def test_a_range_that_is_too_long_is_a_fault_of_its_row() -> None:
-    rows = Delta.of([("+", {"low": 0, "high": MOST_VALUES}, 5), ("+", {"low": -(2**63), "high": 2**63 - 1}, 6)])
+    rows = Delta.of([("+", {"low": 0, "high": MAX_VALUES}, 5), ("+", {"low": -(2**63), "high": 2**63 - 1}, 6)])
     step = Series("low", "high").step(rows, (), Move(0, 9))
     assert len(step.delta) == 0
     assert step.faults is not None

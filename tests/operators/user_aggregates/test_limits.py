@@ -27,7 +27,7 @@ def run(body: str, *values: int) -> list[object]:
 
 
 def test_a_loop_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generate, "MOST_STEPS", 1000)
+    monkeypatch.setattr(generate, "MAX_STEPS", 1000)
     body = "INSERT INTO t VALUES (x, 'a');\nWHILE EXISTS (SELECT a FROM t) { UPDATE t SET a = a + 1; }"
     problem = 'aggregate "f" failed in line 5, ".*", at the row x = 41: its loops take too many steps'
     with pytest.raises(BodyFailed, match=problem):

@@ -28,7 +28,7 @@ def test_changed_rows_keep_their_loaded_values() -> None:
 
 
 def test_a_table_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module, "MOST_ROWS", 2)
+    monkeypatch.setattr(rows_module, "MAX_ROWS", 2)
     table = Rows([], [(0, [1]), (1, [2])])
     with pytest.raises(LimitReached, match="more than 2 rows"):
         table.insert([3])

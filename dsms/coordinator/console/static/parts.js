@@ -68,7 +68,7 @@ export function short(number, unit = "") {
 
 export const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
 
-const MOST_ROWS = 200;
+const MAX_ROWS = 200;
 const valueOf = ({ name, value }, row) => (value ? value(row) : row[name]);
 
 // Compares two values for sorting: numbers, and texts that are numbers, by size, others as text. NULL is the greatest.
@@ -86,11 +86,11 @@ export const shown = (value) =>
     ? html`<span class="faint">NULL</span>`
     : typeof value === "object" ? JSON.stringify(value) : String(value);
 
-// A table that is sorted by a column. It shows the first MOST_ROWS rows until the user asks for all. A column is
+// A table that is sorted by a column. It shows the first MAX_ROWS rows until the user asks for all. A column is
 // { name, title, value(row), show(row), number }. `value` is by default the field `name`; `show`, the value as text.
 export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   const [{ by, down }, setOrder] = useState({ by: sortedBy, down: false });
-  const [most, setMost] = useState(MOST_ROWS);
+  const [most, setMost] = useState(MAX_ROWS);
   const sorted = useMemo(() => {
     const column = columns.find(({ name }) => name === by);
     return column ? [...rows].sort((a, b) => (down ? -1 : 1) * compared(valueOf(column, a), valueOf(column, b))) : rows;

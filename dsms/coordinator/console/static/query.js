@@ -7,7 +7,7 @@ import { PlanGraph } from "./plan.js";
 import { Quality } from "./quality.js";
 import { Failure, Setting, Table, short, usePolled } from "./parts.js";
 
-const MOST_CHANGES = 200;
+const MAX_CHANGES = 200;
 
 export function Query({ name }) {
   const path = encodeURIComponent(name);
@@ -106,9 +106,9 @@ function useChanges(path) {
     const control = new AbortController();
     let number = 0, token = "", waiting = [], frame = 0, timer = 0;
     const draw = () => {
-      const newest = waiting.slice(-MOST_CHANGES).reverse();
+      const newest = waiting.slice(-MAX_CHANGES).reverse();
       [waiting, frame] = [[], 0];
-      setState(({ changes }) => ({ changes: [...newest, ...changes].slice(0, MOST_CHANGES) }));
+      setState(({ changes }) => ({ changes: [...newest, ...changes].slice(0, MAX_CHANGES) }));
     };
     const take = (documents) => {
       for (const document of documents) {

@@ -9,7 +9,7 @@ from dsms.planner.optimizer.algebra.cardinality import estimated_rows
 from dsms.planner.optimizer.algebra.column_projections import order_columns
 from dsms.planner.optimizer.algebra.join_tree import JoinTree, join_tree, oriented
 
-_MOST_INPUTS = 16
+_MAX_INPUTS = 16
 
 
 def join_order(node: logical.Node) -> logical.Node | None:
@@ -27,10 +27,10 @@ def join_order(node: logical.Node) -> logical.Node | None:
 
 
 def reorderable(node: logical.Join) -> JoinTree | None:
-    """The tree of inner joins with `node` on top; None if it has fewer than three inputs, more than `_MOST_INPUTS`, or
+    """The tree of inner joins with `node` on top; None if it has fewer than three inputs, more than `_MAX_INPUTS`, or
     inputs with equal column names."""
     tree = join_tree(node)
-    several = node.outer == "none" and 2 < len(tree.leaves) <= _MOST_INPUTS
+    several = node.outer == "none" and 2 < len(tree.leaves) <= _MAX_INPUTS
     return tree if several and _names_are_distinct(tree) else None
 
 

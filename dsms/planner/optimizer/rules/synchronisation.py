@@ -11,7 +11,7 @@ from dsms.planner.optimizer.algebra.conjuncts import total
 from operators.sync.sync_points import Periodic
 
 #: Periodic points are not compared if their common period has more points than this.
-_MOST_POINTS = 100_000
+_MAX_POINTS = 100_000
 
 
 def sync_of_sync(node: logical.Node) -> logical.Node | None:
@@ -26,7 +26,7 @@ def is_subset(points: Periodic | logical.Node, finer: Periodic | logical.Node) -
     """Whether all `points` are also points of `finer`; False if this is unknown, as for very long periods."""
     if not isinstance(points, Periodic) or not isinstance(finer, Periodic):
         return fingerprint(points) == fingerprint(finer)
-    if len(points.residues) * finer.period > _MOST_POINTS:
+    if len(points.residues) * finer.period > _MAX_POINTS:
         return False
     # Modulo the finer period p, the points repeat after p of their own periods. For example, the points of period 4
     # with residue 1 are 1, 5, 9, 13, 17, 21, …; modulo 6 they are 1, 5, 3 and again 1, 5, 3.

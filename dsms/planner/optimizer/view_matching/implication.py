@@ -23,7 +23,7 @@ _CONNECTIVES = frozenset({"and", "or", "not"})
 _COMPARED = frozenset({*MIRRORED, "not_equal", "in", "distinct", "not_distinct"})
 _TESTED = frozenset({"is_null", "is_not_null"})
 #: If there are more combinations of values than this, `implies` returns False without a decision.
-_MOST_POINTS = 20_000
+_MAX_POINTS = 20_000
 
 
 def implies(given: Collection[Expression], wanted: Expression) -> bool:
@@ -114,7 +114,7 @@ class _Subjects:
         values."""
         values = [self._values(subject) for subject in self.columns]
         known = [of_subject for of_subject in values if of_subject is not None]
-        if len(known) < len(values) or math.prod(map(len, known)) > _MOST_POINTS:
+        if len(known) < len(values) or math.prod(map(len, known)) > _MAX_POINTS:
             return None
         rows = itertools.product(*known)
         schema = {column.name: polars_type(column.type) for column in self.columns.values()}

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 #: With this many copies alive, a row is always present within the precision of floating-point numbers.
-_MOST_COPIES = 50.0
+_MAX_COPIES = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ def distinct_rows(alive: float, present: float) -> float:
     70
     """
     if present >= alive:
-        return alive * _MOST_COPIES
-    least, most = 1 / _MOST_COPIES, _MOST_COPIES
-    while most - least > least / _MOST_COPIES**2:
+        return alive * _MAX_COPIES
+    least, most = 1 / _MAX_COPIES, _MAX_COPIES
+    while most - least > least / _MAX_COPIES**2:
         copies = (least + most) / 2
         least, most = (copies, most) if -math.expm1(-copies) / copies > present / alive else (least, copies)
     return alive / least
@@ -222,7 +222,7 @@ def present(stream: Characteristics, distinct: float) -> Characteristics:
     (100.0, 999.5, 1000.5)
     """
     of_one = stream.gap * distinct
-    copies = min(stream.length / of_one, _MOST_COPIES)
+    copies = min(stream.length / of_one, _MAX_COPIES)
     return replace(stream, gap=stream.gap * math.exp(copies), length=of_one * math.expm1(copies))
 
 

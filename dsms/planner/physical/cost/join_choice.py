@@ -32,7 +32,7 @@ from dsms.planner.physical.fragment_plan import PlannedQuery, add_result
 
 #: Up to this number of inputs all orders are compared. With more inputs the order is greedy: it begins with the
 #: cheapest pair and always adds the cheapest input.
-_MOST_COMPARED = 7
+_MAX_COMPARED = 7
 
 
 class Choice(NamedTuple):
@@ -258,7 +258,7 @@ def _orders(tree: _Tree) -> Iterator[_Joined]:
     """
     leaves = [tree.leaf(at) for at in range(len(tree.streams))]
     parts = [pair for at, leaf in enumerate(leaves) for other in leaves[at + 1 :] if (pair := tree.joined(leaf, other))]
-    if len(leaves) > _MOST_COMPARED:
+    if len(leaves) > _MAX_COMPARED:
         parts = [min(parts, key=lambda part: part.cost)] if parts else []
     for _ in range(len(leaves) - 2):
         more = [
@@ -267,7 +267,7 @@ def _orders(tree: _Tree) -> Iterator[_Joined]:
             for leaf in leaves
             if leaf.inputs[0] not in part.inputs and (longer := tree.joined(part, leaf))
         ]
-        parts = _kept(more, several=len(leaves) <= _MOST_COMPARED)
+        parts = _kept(more, several=len(leaves) <= _MAX_COMPARED)
     yield from parts
 
 

@@ -14,7 +14,7 @@ from dsms.sql.binder.scope import Scope
 
 KeySet = tuple[exp.Expr, ...]
 #: The most grouping sets of a query: with each column their number doubles in CUBE.
-_MOST_SETS = 128
+_MAX_SETS = 128
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def grouping_sets_of(query: exp.Select, scope: Scope, has_aggregate: bool) -> Gr
     if group.args.get("all"):
         return GroupingSets((tuple(_all_keys(query, scope, has_aggregate)),))
     count = prod(_count(item) for item in group.expressions)
-    if count > _MOST_SETS:
-        raise error_at(group.expressions[0], f"GROUP BY has {count} grouping sets; at most {_MOST_SETS} are supported")
+    if count > _MAX_SETS:
+        raise error_at(group.expressions[0], f"GROUP BY has {count} grouping sets; at most {_MAX_SETS} are supported")
     elements = [_sets_of(item) for item in group.expressions]
     sets = tuple(
         tuple(_resolved(expression, query, scope) for part in choice for expression in part)

@@ -34,10 +34,10 @@ _CONSTRUCTS = {
 #: Clauses of a UNION that a recursive query cannot have.
 _REFUSED_CLAUSES = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "by_name": "BY NAME"}
 #: The most recursive queries that may be nested, and the most terms to which one join may expand.
-_MOST_NESTED, _MOST_TERMS = 2, 64
+_MAX_NESTED, _MAX_TERMS = 2, 64
 _HINT = "use it in the query after WITH, over the recursive table"
 #: The most rounds in which types are widened, as from INTEGER to DOUBLE; then they must be stable.
-_MOST_ROUNDS = 3
+_MAX_ROUNDS = 3
 _PARTNER = "__partner{}"
 
 
@@ -47,8 +47,8 @@ def recursion(group: Sequence[exp.CTE], context: Context, name: str) -> logical.
     Each table is a UNION of queries. The type of each of its columns is the one to which the types of this column in
     all its queries are widened.
     """
-    if context.recursions >= _MOST_NESTED:
-        raise not_supported(group[0], f"WITH RECURSIVE nested in {_MOST_NESTED} others")
+    if context.recursions >= _MAX_NESTED:
+        raise not_supported(group[0], f"WITH RECURSIVE nested in {_MAX_NESTED} others")
     inside = replace(context, recursions=context.recursions + 1)
     tables = [_Table(number, cte, inside) for number, cte in enumerate(group)]
     relations = _widened_columns(tables, _initial_columns(tables))
@@ -135,8 +135,8 @@ def _union_branches(query: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _widened_columns(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
-    """The columns of all tables, widened until the columns of all their queries fit; at most `_MOST_ROUNDS` times."""
-    for _ in range(_MOST_ROUNDS):
+    """The columns of all tables, widened until the columns of all their queries fit; at most `_MAX_ROUNDS` times."""
+    for _ in range(_MAX_ROUNDS):
         wider = {
             table.name: table.columns([table.bound(query, tables, known) for query in table.queries])
             for table in tables
@@ -251,9 +251,9 @@ class _Rules:
         keys, compared = _distinct_keys(node)
         own, other = tuple(key for key, _ in keys), tuple(key for _, key in keys)
         left = self._terms(node.left)
-        if len(left) * len(right) > _MOST_TERMS:
+        if len(left) * len(right) > _MAX_TERMS:
             raise UserError(
-                f"the UNION ALL inputs of a join in a recursive query have more than {_MOST_TERMS} combinations"
+                f"the UNION ALL inputs of a join in a recursive query have more than {_MAX_TERMS} combinations"
             )
         sides = product(left, right)
         pairs: list[Term] = [Paired(one, two, own, other, node.nulls_equal) for one, two in sides]

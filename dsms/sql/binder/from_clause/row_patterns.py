@@ -36,7 +36,7 @@ _MATCH_COLUMNS = {
     "match_number": Column(NUMBER, pa.int64(), False),
     "classifier": Column(CLASSIFIER, pa.string(), False),
 }
-_MOST_OFFSET = 10_000
+_MAX_OFFSET = 10_000
 
 
 @bind_relation.register(nodes.RowPattern)
@@ -180,9 +180,9 @@ class _PatternBinder:
 
     def _offset(self, node: exp.Expr) -> int:
         bound = bind_expression(node, self.scope)
-        if isinstance(bound, Literal) and isinstance(bound.value, int) and 0 <= bound.value <= _MOST_OFFSET:
+        if isinstance(bound, Literal) and isinstance(bound.value, int) and 0 <= bound.value <= _MAX_OFFSET:
             return bound.value
-        raise error_at(node, f"the number of rows must be a constant from 0 to {_MOST_OFFSET:,}")
+        raise error_at(node, f"the number of rows must be a constant from 0 to {_MAX_OFFSET:,}")
 
     def _variable(self, node: exp.Expr, argument: exp.Expr | None) -> str:
         """The variable whose rows a navigation reads; "" for all rows."""

@@ -36,7 +36,7 @@ _SUPPORTED = {
     "with_", "windows", "qualify", "emit",
 }  # fmt: skip
 #: The most nodes of the expressions that replace aliases in one SELECT.
-_MOST_COPIED = 10_000
+_MAX_COPIED = 10_000
 #: Clauses of other systems: the name of each, and what to write instead.
 _REFUSED = {
     "laterals": ("LATERAL VIEW", "CROSS JOIN UNNEST(a) AS u(x)"),
@@ -98,7 +98,7 @@ def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
     """Replaces references to aliases of the select list by the expressions of the aliases: in later items of the list,
     in HAVING and in QUALIFY. Columns of FROM take precedence."""
     named: dict[str, exp.Expr] = {}
-    budget = _MOST_COPIED
+    budget = _MAX_COPIED
     for part in [*query.expressions, *filter(None, (query.args.get("having"), query.args.get("qualify")))]:
         budget -= _replace_aliases(part, named, budget, query, scope)
 

@@ -22,7 +22,7 @@ from dsms.sql.binder.scope import Scope
 from operators.expressions import Expression, call
 from operators.windows.now_filter import NowRange
 
-_MOST_DISJUNCTS = 64
+_MAX_DISJUNCTS = 64
 _NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GTE,
     exp.LTE: exp.GT,
@@ -90,8 +90,8 @@ def _compared(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scop
 
 def _conjunction(forms: list[Form], node: exp.Expr) -> Form:
     """The conjunction of forms. Raises SqlError if it has too many disjuncts."""
-    if reduce(lambda count, form: count * len(form), forms, 1) > _MOST_DISJUNCTS:
-        raise error_at(node, f"a condition over Now has more than {_MOST_DISJUNCTS} alternatives")
+    if reduce(lambda count, form: count * len(form), forms, 1) > _MAX_DISJUNCTS:
+        raise error_at(node, f"a condition over Now has more than {_MAX_DISJUNCTS} alternatives")
     return [tuple(part for parts in chosen for part in parts) for chosen in product(*forms)]
 
 

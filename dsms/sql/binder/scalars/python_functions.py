@@ -27,7 +27,7 @@ STARTS: Final = {
     ("CREATE", "OR", "REPLACE", "FUNCTION"): syntax.replace_function,
 }
 #: The most bytes of a function's source, which is stored in the catalog and in every plan that calls the function.
-MOST_BYTES: Final = 256 << 10
+MAX_BYTES: Final = 256 << 10
 _UNITS = {"MS": 0.001, "S": 1.0, "SECOND": 1.0, "SECONDS": 1.0}
 
 
@@ -41,9 +41,9 @@ def definition_of(statement: syntax.CreateFunction) -> PythonFunction:
 
 def package_from(code: syntax.PythonCode, name: st.Name) -> Package:
     """The package of the code of a statement. Raises SqlError if the source is too large."""
-    if len(code.source) > MOST_BYTES:
+    if len(code.source) > MAX_BYTES:
         raise name.place.error(
-            f'the source of "{name.text}" may have at most {MOST_BYTES >> 10} KiB, not {len(code.source) >> 10}',
+            f'the source of "{name.text}" may have at most {MAX_BYTES >> 10} KiB, not {len(code.source) >> 10}',
             "put libraries into the image of the executors and name them in REQUIREMENTS",
         )
     if code.registered is not None:

@@ -16,7 +16,7 @@ from operators.core.errors import SqlError
 from operators.expressions import LONGEST_CONSTANT, calls_user_function, evaluate
 from operators.sync.sync_points import Periodic
 
-_MOST_INSTANTS = 1_000_000
+_MAX_INSTANTS = 1_000_000
 
 
 def points_where(node: exp.Expr, timepoint: str) -> Periodic | None:
@@ -75,10 +75,10 @@ def _either(sides: list[Periodic | None]) -> Periodic | None:
 def _evaluated(node: exp.Expr, timepoint: str) -> Periodic | None:
     """The points found by evaluating the condition at every instant of a common period."""
     period = lcm(*_moduli(node, timepoint))
-    if period > _MOST_INSTANTS:
+    if period > _MAX_INSTANTS:
         hint = f"have: {timepoint} mod n = m, AND, OR"
         raise error_at(
-            node, f"the condition has a period of {period} instants; at most {_MOST_INSTANTS} are supported", hint=hint
+            node, f"the condition has a period of {period} instants; at most {_MAX_INSTANTS} are supported", hint=hint
         )
     scope = Scope(pa.schema([pa.field(timepoint, pa.int64(), nullable=False)]))
     # aliases of the clock are dropped: `c.Timepoint` is `Timepoint`

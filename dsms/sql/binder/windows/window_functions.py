@@ -41,7 +41,7 @@ _RANKS: dict[str, pa.DataType] = {
 _VALUES = ("lag", "lead", "first_value", "last_value", "nth_value")
 _AGGREGATES = ("sum", "count", "avg", "min", "max")
 #: Constants that count rows, as in NTILE and LAG, must be smaller: no frame or partition has this many rows.
-_MOST_ROWS = 2**31
+_MAX_ROWS = 2**31
 FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
 
 
@@ -186,8 +186,8 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
     if len(bound) < count:
         raise error_at(window, f'"{name}" needs an argument')
     constants = [_constant(argument, window) for argument in bound[count:]]
-    if constants and not (isinstance(constants[0], int) and abs(constants[0]) < _MOST_ROWS):
-        raise error_at(window, f'"{name}" needs a whole number below {_MOST_ROWS}')
+    if constants and not (isinstance(constants[0], int) and abs(constants[0]) < _MAX_ROWS):
+        raise error_at(window, f'"{name}" needs a whole number below {_MAX_ROWS}')
     if name in ("lag", "lead") and len(bound) > 2:
         constants[1] = _value(coerce(bound[2], bound[0].type))
     return name, bound[:count], tuple(constants)

@@ -16,7 +16,7 @@ from dsms.coordinator.postgres.server import PostgresServer, serving
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.tables.one_time import evaluate
-from dsms.tables.question import QuestionWithRows
+from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 
@@ -58,7 +58,7 @@ class LocalServed:
         """All objects."""
         return readable_objects(self.session.catalog, caller.principal)
 
-    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer, computed in this process."""
         rows = evaluate(asked)
         types = tuple(

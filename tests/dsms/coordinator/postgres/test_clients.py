@@ -291,7 +291,7 @@ def test_silent_connections_shut_nobody_out() -> None:
     with served(Access((known,))) as (_, port), contextlib.ExitStack() as stack:
         silent = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-            for _ in range(server.MOST_ARRIVING + 5)
+            for _ in range(server.MAX_ARRIVING + 5)
         ]
         with connected(port, password=token, connect_timeout=5) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -299,7 +299,7 @@ def test_silent_connections_shut_nobody_out() -> None:
 
 
 def test_clients_above_the_limit_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(server, "MAX_CLIENTS", 2)
     with served() as (_, port), connected(port), connected(port) as second:
         with pytest.raises(psycopg.OperationalError, match="there are 2 clients already"):
             connected(port)

@@ -68,7 +68,7 @@ def tried(session: LocalSession, shape: str, steps, only: str | None = None) -> 
 @given(histories(range(4)), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 def test_each_member_gives_the_same_results_as_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queries, "MOST_SEPARATE", 0)
+        patch.setattr(queries, "MAX_SEPARATE", 0)
         together = tried(LocalSession(partitions, batch), shape, steps)
     for query, records in together.items():
         alone = tried(LocalSession(sharing=False), shape, steps, only=query)

@@ -11,9 +11,9 @@ from dsms.model.statements import Select
 from dsms.sql.parser.queries import parse_query
 from dsms.statements.registry import parse
 from dsms.tables.one_time import answer
+from dsms.tables.one_time_query import one_time_query_of
 from dsms.tables.promising.chosen_summaries import chosen_summaries
 from dsms.tables.promising.visits import promising_select
-from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
 from tests.support.session_rows import relations_of
@@ -157,8 +157,8 @@ def test_values_that_are_asked_for_are_found_early_in_every_direction(direction:
     text = f"SELECT COUNT(*) AS n FROM S WHERE v = 3 WITH PREFERENCE {direction} COUNT(v) BUDGET 1 SECOND"
     (statement,) = parse(text, Limits())
     assert isinstance(statement, Select) and statement.preference is not None
-    question = question_of(statement.select, made.catalog)
-    promising = promising_select(statement.select, statement.preference, question, made.catalog)
+    asked = one_time_query_of(statement.select, made.catalog)
+    promising = promising_select(statement.select, statement.preference, asked, made.catalog)
     ticks = itertools.count()
     relation = relations_of(made)
     (_, rows), seen = promising.answered(relation, 1_999, answer, clock=lambda: float(next(ticks)))
@@ -169,8 +169,8 @@ def test_size_of_decoded_tuples_is_limited() -> None:
     made = session()
     (statement,) = parse(COUNT, Limits())
     assert isinstance(statement, Select) and statement.preference is not None
-    question = question_of(statement.select, made.catalog)
-    promising = promising_select(statement.select, statement.preference, question, made.catalog)
+    asked = one_time_query_of(statement.select, made.catalog)
+    promising = promising_select(statement.select, statement.preference, asked, made.catalog)
 
     def refuse(name: str, size: int) -> None:
         if size > 100:

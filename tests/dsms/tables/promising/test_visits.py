@@ -17,8 +17,8 @@ from dsms.model.limits import Limits
 from dsms.model.statements import Select
 from dsms.statements.registry import parse
 from dsms.tables.one_time import answer
+from dsms.tables.one_time_query import one_time_query_of
 from dsms.tables.promising.visits import Coverage, promising_select
-from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError
 from tests.support.session_rows import relations_of
@@ -75,7 +75,7 @@ def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tupl
     assert isinstance(statement, Select)
     assert statement.preference is not None
     asked = promising_select(
-        statement.select, statement.preference, question_of(statement.select, made.catalog), made.catalog
+        statement.select, statement.preference, one_time_query_of(statement.select, made.catalog), made.catalog
     )
     (_, rows), seen = asked.answered(relations_of(made), END - 1, answer, clock)
     return list(rows), {each.stream: each for each in seen}

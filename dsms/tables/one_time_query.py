@@ -1,4 +1,4 @@
-"""Questions: the queries of one-time statements, prepared for DuckDB, over relations of one instant."""
+"""The queries of one-time statements, prepared for DuckDB, over relations of one instant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Relation = Callable[[str], pa.Table]
 
 
 @dataclass(frozen=True)
-class Question:
+class OneTimeQuery:
     """A one-time query without its input: its text, and the names in the catalog of the objects that it reads,
     by their names in the text. `given` are further relations by name, which are not in the catalog; `query` is the
     syntax tree of the text."""
@@ -31,11 +31,11 @@ class Question:
     given: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     query: exp.Expr | None = field(default=None, repr=False, compare=False)
 
-    def over(self, relation: Relation) -> QuestionWithRows:
-        """The question with the rows of the objects that it reads; each object is read once."""
+    def over(self, relation: Relation) -> OneTimeQueryWithRows:
+        """The query with the rows of the objects that it reads; each object is read once."""
         rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
         read = {**self.given, **{alias: rows[name] for alias, name in self.objects.items()}}
-        return QuestionWithRows(self.sql, read, self.query)
+        return OneTimeQueryWithRows(self.sql, read, self.query)
 
 
 def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None) -> Relation:
@@ -51,7 +51,7 @@ def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None)
 
 
 @dataclass(frozen=True)
-class QuestionWithRows:
+class OneTimeQueryWithRows:
     """A one-time query with its input: the relations that it reads, by their names in the text.
 
     If there is a `query`, its expressions are those of the language, and `with_engine_calls` replaces them by calls of
@@ -64,16 +64,16 @@ class QuestionWithRows:
     functions: tuple[EngineFunction, ...] = ()
 
 
-def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> Question:
-    """The question of a query, which may also read relations that are `given`. Raises SqlError for a statement that is
+def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> OneTimeQuery:
+    """A query prepared for DuckDB; it may also read relations that are `given`. Raises SqlError for a statement that is
     not a query, for objects that do not exist, and for functions that the language does not have.
 
     Names of objects are replaced by names that nothing else can have, so that DuckDB cannot confuse an object with a
     common table or with something of its own.
 
     >>> import sqlglot
-    >>> question_of(sqlglot.parse_one("WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t"), Catalog())
-    Question(sql='WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t', objects={})
+    >>> one_time_query_of(sqlglot.parse_one("WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t"), Catalog())
+    OneTimeQuery(sql='WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t', objects={})
     """
     resolved = query.copy()
     _check_reads_only(resolved)
@@ -88,12 +88,12 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
     refuse_user_defined_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
     text = resolved.sql(dialect="duckdb", comments=False)
-    return Question(text, {alias: name for name, alias in names.items()}, given or {}, resolved)
+    return OneTimeQuery(text, {alias: name for name, alias in names.items()}, given or {}, resolved)
 
 
 def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
     """The streams, views and tables that a query names, each once, as they are spelled in the catalog."""
-    return list(question_of(query, catalog).objects.values())
+    return list(one_time_query_of(query, catalog).objects.values())
 
 
 def _check_reads_only(query: exp.Expr) -> None:

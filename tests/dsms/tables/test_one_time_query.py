@@ -14,7 +14,7 @@ from dsms.model import statements as st
 from dsms.statements.registry import parse
 from dsms.tables.engine_split import with_engine_calls
 from dsms.tables.one_time import refusal_of
-from dsms.tables.question import question_of
+from dsms.tables.one_time_query import one_time_query_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
 
@@ -58,7 +58,7 @@ def test_no_function_of_duckdb_passes_that_the_language_does_not_document(sessio
                 (statement,) = parse(f"SELECT {call}")
                 assert isinstance(statement, st.Select)
                 asked = with_engine_calls(
-                    question_of(statement.select, session.catalog).over(lambda _: NO_ROWS), refusal_of
+                    one_time_query_of(statement.select, session.catalog).over(lambda _: NO_ROWS), refusal_of
                 )
                 called |= set(re.findall(r"(\w+)\"? ?\(", asked.sql.lower()))
             except (SqlError, UserError):
@@ -75,7 +75,7 @@ def test_no_function_of_duckdb_passes_that_the_language_does_not_document(sessio
 def test_the_examples_of_the_reference_pass(session: LocalSession, example: str) -> None:
     (statement,) = parse(f"SELECT {example.replace(chr(92) + '|', '|')} FROM Hot")
     assert isinstance(statement, st.Select)
-    assert question_of(statement.select, session.catalog).objects == {"relation 0": "Hot"}
+    assert one_time_query_of(statement.select, session.catalog).objects == {"relation 0": "Hot"}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_names_are_those_of_the_catalog_or_of_common_tables_in_scope(
 def test_each_object_is_read_once_and_spelled_as_in_the_catalog(session: LocalSession) -> None:
     (statement,) = parse("SELECT 1 FROM HOT, R(hot) b, cold")
     assert isinstance(statement, st.Select)
-    assert question_of(statement.select, session.catalog).objects == {"relation 0": "Hot", "relation 1": "Cold"}
+    assert one_time_query_of(statement.select, session.catalog).objects == {"relation 0": "Hot", "relation 1": "Cold"}
 
 
 WRITTEN_BY_USERS = """
