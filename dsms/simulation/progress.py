@@ -9,6 +9,7 @@ from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry
 from connectors.simulation.kafka.cluster import SimulatedCluster
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.model.objects import Query
+from dsms.planner.physical.parts.links import query_of
 from dsms.runtime.epoch.progress_log import ResultProgress, read_entry
 from dsms.simulation.topics import records_of
 
@@ -28,7 +29,7 @@ def joined_versions(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
     versions = {query.id: query for query in _all_queries(kafka, cluster)}
     upto: dict[str, int] = {}
     for key, entry in progress_entries(kafka, cluster):
-        query = versions[entry.query]
+        query = versions[query_of(entry.query)]
         for former in query.earlier:
             if former in upto and (query.since is None or upto[former] > query.since):
                 yield f"{key}: {query.id} took over at {query.since}, but {former} has published up to {upto[former]}"

@@ -38,6 +38,11 @@ Keys = tuple[str, ...]
 Routing = Keys | Literal["source", "stay", "all"]
 
 
+def without_forget(operator: Any) -> Any:
+    """An operator without the wrapper that limits its state."""
+    return operator.operator if isinstance(operator, Forget) else operator
+
+
 @dataclass(frozen=True)
 class Exchange:
     """The output of the vertex `producer`, routed by `by` to the targets of `stage`."""
@@ -75,8 +80,7 @@ class Vertex(PickledByCopy):
     @property
     def kind(self) -> str:
         """The name of the operator."""
-        inner = self.operator.operator if isinstance(self.operator, Forget) else self.operator
-        return type(inner).__name__
+        return type(without_forget(self.operator)).__name__
 
     def empty(self) -> Delta:
         """An output without elements."""
@@ -102,6 +106,12 @@ class Dataflow(PickledByCopy):
     def leaf(self, number: int) -> int:
         """The vertex of a source, by the source's number."""
         return next(at for at, vertex in enumerate(self.vertices) if vertex.leaf == number)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each vertex, those whose first input is its output."""
+        firsts = [vertex.inputs[0].vertex if vertex.inputs else None for vertex in self.vertices]
+        return tuple(tuple(at for at, first in enumerate(firsts) if first == vertex) for vertex in range(len(firsts)))
 
     @cached_property
     def columns_read(self) -> tuple[frozenset[str], ...]:

@@ -7,37 +7,49 @@ from dataclasses import replace
 
 import polars as pl
 
+from dsms.planner.physical.dataflow import Dataflow, without_forget
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.stages.absent_columns import AbsentKeyColumns
 from dsms.runtime.stages.lane_step import StageStep
 from operators.core.delta import ORDER, SOURCE_SHIFT, Delta
 from operators.core.operator import FAULT
+from operators.streams.stamp import Stamp
 from operators.streams.tagger import Tagger
 
 
 def without_incomplete_deletions(lane: Lane, leaf: int, step: StageStep, absent: AbsentKeyColumns) -> StageStep:
-    """The output of the source stage without such deletions; they become rows in fault of the stream's tagger. A
-    missing column is decoded as NULL, so the deletion would remove the row whose key is NULL."""
+    """Removes deletions whose record key lacks a column of the stream's key from the output of the source stage, and
+    adds them to the faults of the stream's tagger. A missing column is decoded as NULL, so such a deletion would end
+    the row whose key is NULL."""
     sent, faults = dict(step.sent), dict(step.faults)
-    for number, vertex, tagger in _taggers(lane, leaf) if absent else ():
-        delta = step.sent.get(number)
-        reasons = dict(_reasons(tagger, leaf, absent))
-        if delta is None or not reasons:
+    for exchange in step.sent if absent else ():
+        reasons = [(at, dict(_reasons(tagger, leaf, absent))) for at, tagger in _taggers(lane.flow, exchange)]
+        bad = set.intersection(*(set(each) for _, each in reasons)) if reasons else set()
+        delta = step.sent[exchange]
+        if delta is None or not bad:
             continue
-        bad = pl.col(ORDER).is_in(list(reasons))
-        refused = delta.frame.filter(bad).select(
-            ORDER, pl.col(ORDER).replace_strict(reasons, return_dtype=pl.String).alias(FAULT)
-        )
-        sent[number], faults[vertex] = Delta(delta.frame.filter(~bad)), refused
+        incomplete = pl.col(ORDER).is_in(list(bad))
+        for at, each in reasons:
+            reason = pl.col(ORDER).replace_strict(each, return_dtype=pl.String).alias(FAULT)
+            faults[at] = delta.frame.filter(incomplete).select(ORDER, reason)
+        sent[exchange] = Delta(delta.frame.filter(~incomplete))
     return replace(step, sent=sent, faults=faults)
 
 
-def _taggers(lane: Lane, leaf: int) -> Iterator[tuple[int, int, Tagger]]:
-    """The exchanges from a source to a tagger, each with the tagger's vertex and the tagger."""
-    for at, vertex in enumerate(lane.flow.vertices):
-        for feed in vertex.inputs if isinstance(vertex.operator, Tagger) else ():
-            if feed.exchange is not None and feed.vertex == lane.flow.leaf(leaf):
-                yield feed.exchange, at, vertex.operator
+def _taggers(flow: Dataflow, exchange: int) -> list[tuple[int, Tagger]]:
+    """The taggers, with their vertices, that get the records of an exchange, directly or behind the checks of the
+    source's constraints. If a stream without a key gets them, too, nothing may be removed: []."""
+    taggers: list[tuple[int, Tagger]] = []
+    readers = [at for at, vertex in enumerate(flow.vertices) if vertex.inputs and vertex.inputs[0].exchange == exchange]
+    for at in readers:  # grows while it is read
+        operator = without_forget(flow.vertices[at].operator)
+        if isinstance(operator, Stamp):
+            return []
+        if isinstance(operator, Tagger):
+            taggers.append((at, operator))
+        else:
+            readers += flow.readers[at]
+    return taggers
 
 
 def _reasons(tagger: Tagger, leaf: int, absent: AbsentKeyColumns) -> Iterator[tuple[int, str]]:
