@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from dsms.tables.one_time import cast_columns
 from operators.core.errors import UserError
 
 Key = tuple[object, ...]
+_NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def insert_effect(table: Table, given: pa.Table, content: Content, seen: set[Key
     keys = rows.select(list(table.keys))
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if taken or key in seen:
-            raise duplicate(table, key)
+            raise duplicate(table, key, "use UPDATE to change the row of a key")
         seen.add(key)
     return Effect(rows, keys.slice(0, 0), rows.num_rows, inserts=True)
 
@@ -83,7 +84,7 @@ def replace_effect(table: Table, given: pa.Table, old: pa.Table, content: Conten
     before, after = set(key_rows(old)), set[Key]()
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if key in after or (taken and key not in before):
-            raise duplicate(table, key)
+            raise duplicate(table, key, "rows of a table have different keys")
         after.add(key)
     gone = [key not in after for key in key_rows(old)]
     return Effect(rows, old.filter(pa.array(gone, pa.bool_())), rows.num_rows)
@@ -95,7 +96,7 @@ def remove_effect(table: Table, keys: pa.Table) -> Effect:
 
 
 def with_row_numbers(given: pa.Table) -> pa.Table:
-    """Numbers the new rows of a table without a key. The numbers are random below 2^62, so that each is unique.
+    """Numbers the new rows of a table without a key. The numbers are random below 2^62: no two are equal in practice.
 
     >>> numbers = with_row_numbers(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
     >>> len(set(numbers)), all(0 <= number < 2**62 for number in numbers)
@@ -106,28 +107,36 @@ def with_row_numbers(given: pa.Table) -> pa.Table:
 
 
 def cast_to_table(table: Table, given: pa.Table) -> pa.Table:
-    """The rows cast to the columns' types. Raises UserError if a value does not fit or is NULL in a NOT NULL column."""
+    """The rows cast to the columns' types. In the key, -0.0 becomes 0.0, which is equal to it. Raises UserError if a
+    value does not fit or is NULL in a NOT NULL column."""
     rows = cast_columns(given, table.schema)
+    for name in table.keys:
+        if pa.types.is_floating(table.schema.field(name).type):
+            at = rows.column_names.index(name)
+            column: Any = rows.column(at)
+            unsigned = pc.if_else(pc.equal(column, pa.scalar(0.0)), 0.0, column)
+            rows = rows.set_column(at, rows.schema.field(at), unsigned.cast(rows.schema.types[at]))
     for field in table.schema:
         if not field.nullable and rows.column(field.name).null_count:
             raise UserError(f'column "{field.name}" of table "{table.name}" is NOT NULL, but a row has no value for it')
     return rows
 
 
-def duplicate(table: Table, key: Key) -> UserError:
-    """The error for a key that the table has already."""
+def duplicate(table: Table, key: Key, hint: str) -> UserError:
+    """The error for a key that would have two rows."""
     values = ", ".join(map(repr, key))
     message = f'duplicate key ({", ".join(table.keys)}) = ({values}) in table "{table.name}"'
-    return UserError(message, hint="use UPDATE to change the row of a key")
+    return UserError(message, hint=hint)
 
 
 def key_rows(keys: pa.Table) -> Sequence[Key]:
-    """The rows as tuples.
+    """The rows as tuples. All NaN are one object, so that tuples with NaN can be equal.
 
     >>> key_rows(pa.table({"a": [1, 2], "b": ["x", "y"]}))
     [(1, 'x'), (2, 'y')]
     """
-    return list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    columns = (column.to_pylist() for column in keys.columns)
+    return list(zip(*([_NAN if value != value else value for value in column] for column in columns), strict=True))
 
 
 def counted(rows: int, instant: int) -> str:

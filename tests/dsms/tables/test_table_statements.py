@@ -53,6 +53,19 @@ def test_a_statement_is_visible_to_the_next(statement: str, after: list[tuple[ob
     assert rows(made, "SELECT id, name FROM Rooms ORDER BY id") == after
 
 
+def test_nan_and_zeros_of_both_signs_are_one_key_each() -> None:
+    made = LocalSession()
+    made.execute("CREATE TABLE F (k DOUBLE PRIMARY KEY, v INT)")
+    twice = "INSERT INTO F VALUES ({0}, 1), ({1}, 2)"
+    for pair in (("CAST('NaN' AS DOUBLE)",) * 2, ("0.0", "-0.0")):
+        with pytest.raises(UserError, match="duplicate key"):
+            made.execute(twice.format(*pair))
+    made.execute("INSERT INTO F VALUES (CAST('NaN' AS DOUBLE), 1), (-0.0, 2)")
+    made.execute("UPDATE F SET v = v + 1")
+    made.execute("UPDATE F SET v = v + 1 WHERE k = 0")
+    assert sorted(map(str, rows(made, "SELECT k, v FROM F"))) == ["(0.0, 4)", "(nan, 2)"]
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
