@@ -1,4 +1,5 @@
-"""The loop that looks after the cluster: it restores the copies in Redis, settles writes in doubt, and runs duties."""
+"""The coordinator's maintenance loop: it rewrites documents that Redis has lost (the copy of the catalog, assignments),
+settles writes in doubt, and runs the duties."""
 
 from __future__ import annotations
 
@@ -40,11 +41,21 @@ class ClusterWatcher:
         try:
             self._store.check()
             self._store.try_settle()
-            for duty in self._duties:
-                duty(alive)
         except DsmsError as error:
             problems["kafka"] = str(error)
+        else:
+            problems |= self._problems_of_duties(alive)
         self._problems = problems
+
+    def _problems_of_duties(self, alive: Mapping[str, ExecutorStatus]) -> dict[str, str]:
+        """Runs all duties: one that fails does not keep the others from running."""
+        failed: list[str] = []
+        for duty in self._duties:
+            try:
+                duty(alive)
+            except DsmsError as error:
+                failed.append(str(error))
+        return {"maintenance": "; ".join(dict.fromkeys(failed))} if failed else {}
 
     def watch(
         self,

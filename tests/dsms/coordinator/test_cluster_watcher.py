@@ -87,6 +87,16 @@ def test_a_change_is_copied_at_once(watched: Watched) -> None:
     assert watched.copied_version() == 1
 
 
+def test_a_duty_that_fails_does_not_keep_the_others_from_running(watched: Watched) -> None:
+    def failing(_: object) -> None:
+        raise ExternalError("a topic cannot be deleted")
+
+    seen: list[object] = []
+    watcher = ClusterWatcher(watched.store, watched.copies, [failing, seen.append])
+    watcher.turn()
+    assert len(seen) == 1 and watcher.readiness() == {"maintenance": "a topic cannot be deleted"}
+
+
 def test_problems_are_reported_until_they_end(watched: Watched) -> None:
     watched.documents.away = watched.log.away = True
     watched.watcher.turn()
