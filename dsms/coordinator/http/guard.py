@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import re
 import time
@@ -230,5 +229,5 @@ def bearer(header: str) -> str:
         return ""
     try:
         return base64.b64decode(value, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
@@ -16,12 +15,14 @@ from dsms.sql.parser.queries import options
 _TEXTS = (TokenType.STRING, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
 _LIMITS = ("TIME_LIMIT", "MEMORY")
 _PARTS = ("HANDLER", "REQUIREMENTS", "WITH", "AS", "PACKAGE", "REGISTERED")
+#: The parts of which a function has one.
+_SOURCES = {"AS", "PACKAGE", "REGISTERED"}
 
 
 @dataclass(frozen=True, slots=True)
 class PythonCode:
-    """The part after LANGUAGE PYTHON. `source` is a module, or a zip archive of modules. Without source, `registered`
-    names a function or class that a session already has."""
+    """The part after LANGUAGE PYTHON. `source` is a module, or a zip archive of modules. It is empty if `registered`
+    names a function or class that was registered in a LocalSession."""
 
     handler: str
     source: bytes
@@ -112,10 +113,13 @@ def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
 def python_code(cursor: Cursor, handler: str, what: str) -> PythonCode:
     """Parses the part of `CREATE what` after LANGUAGE PYTHON. Without HANDLER in the text, the handler is `handler`."""
     requirements, limits = tuple[str, ...](), tuple[st.Clause, ...]()
-    source, registered = b"", None
+    source, registered, given = b"", None, set[str]()
     while cursor.more():
         place = place_of(cursor.peek())
         part = cursor.one_of(_PARTS, f"part of CREATE {what}")
+        if part in given or (part in _SOURCES and given & _SOURCES):
+            raise place.error(f"{part} is given twice" if part in given else f"the {what.lower()} has two sources")
+        given.add(part)
         if part == "HANDLER":
             handler = _text(cursor)
         elif part == "REQUIREMENTS":
@@ -152,5 +156,5 @@ def _listed(cursor: Cursor) -> tuple[str, ...]:
 def _decoded(text: str, place: st.TextLocation) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise place.error("PACKAGE needs a zip archive in base64") from error
