@@ -18,6 +18,7 @@ _T = exp.DType
 _SCALARS = (f"{type_.name}, DECIMAL(p, s)" if type_.name == "DOUBLE" else type_.name for type_ in TYPES)
 NAMES = f"{', '.join(_SCALARS)}, T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
 
+_ROW = re.compile(r"ROW\s*[(<]", re.IGNORECASE)
 _NULLABLE = re.compile(r"\s+(NOT\s+)?NULL$", re.IGNORECASE)
 #: For types of other systems, a hint with a replacement.
 _INSTEAD = {
@@ -30,13 +31,13 @@ _INSTEAD = {
     **dict.fromkeys(("TIME", "TIMETZ"), "use VARCHAR, or the microseconds of the day as BIGINT"),
     "INTERVAL": "intervals are constants; use BIGINT for lengths of time",
     **dict.fromkeys(("JSON", "JSONB"), "use VARCHAR, which the JSON functions accept"),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "use the next larger signed type"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "use the next larger signed type, or DECIMAL(20, 0)"),
     "MAP": "use STRUCT<a T, …> for known names, or an array of structs",
 }
 
 
 def parse_type(source: exp.Expr | str) -> pa.DataType:
-    """The Arrow type of a SQL type, which is parsed or text. Raises SqlError if the type is unknown.
+    """The Arrow type of a SQL type, given as text or as a parsed node. Raises SqlError if the type is unknown.
 
     >>> parse_type("DECIMAL(9, 2)[]")
     ListType(list<item: decimal128(9, 2)>)
@@ -48,8 +49,8 @@ def parse_type(source: exp.Expr | str) -> pa.DataType:
 
 @lru_cache(maxsize=4096)
 def _parse_text(text: str) -> pa.DataType:
-    text = _NULLABLE.sub("", text)  # stored aggregates may have it
-    if text[:3].upper() == "ROW":
+    text = _NULLABLE.sub("", text)  # the signatures of stored aggregates may end in it
+    if _ROW.match(text):
         text = "STRUCT" + text[3:]
     if (scalar := BY_NAME.get(text.upper())) is not None:
         return scalar.arrow

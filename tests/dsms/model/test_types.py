@@ -64,6 +64,18 @@ def test_refusal(text):
         parse_type(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("ROWID", 'type "ROWID" not found'), ("UBIGINT", r"or DECIMAL\(20, 0\)"), ("ROW (a INT)", None)],
+)
+def test_names_that_begin_like_row_and_unsigned_types(text, why):
+    if why is None:
+        assert parse_type(text) == pa.struct([("a", pa.int32())])
+        return
+    with pytest.raises(SqlError, match=why):
+        parse_type(text)
+
+
 SIMPLE = st.sampled_from(
     [
         pa.bool_(),
