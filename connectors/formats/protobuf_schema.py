@@ -118,11 +118,13 @@ class ProtobufSchema:
             if not 0 <= index < len(messages) or messages[index].options.map_entry:
                 raise NotProtobuf(f"the schema has no message at {list(path)}")
             names, messages = [*names, messages[index].name], messages[index].nested_type
+        if not path:
+            raise NotProtobuf("the path of a message is empty")
         found: Descriptor = self._pool.FindMessageTypeByName(".".join(names))
         return found
 
 
-def _pool(file: FileDescriptorProto, imports: Mapping[str, str]) -> DescriptorPool:
+def _pool(file: FileDescriptorProto, imports: Mapping[str, str | None]) -> DescriptorPool:
     """A pool of the file and its imports; each file is added after the files that it imports."""
     pool, order, seen = DescriptorPool(), [file], {file.name}
     for importing in order:  # grows during the iteration
@@ -145,7 +147,7 @@ def _imports_first(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescrip
     yield from waiting
 
 
-def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
+def _imported(name: str, imports: Mapping[str, str | None]) -> FileDescriptorProto:
     """The imported file of this name: a well-known file, or otherwise the file of a reference."""
     known = _decimal_file(name) if name in DECIMAL_FILES else _known(name)
     if known is not None:
@@ -153,7 +155,10 @@ def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
     if name not in imports:
         beyond_limit = f", or it is beyond the limit of {MAX_IMPORTS} files" if len(imports) == MAX_IMPORTS else ""
         raise NotProtobuf(f'the schema imports "{name}", but has no reference to it{beyond_limit}')
-    file = parsed_file(imports[name])
+    try:
+        file = parsed_file(imports[name])
+    except NotProtobuf as error:
+        raise NotProtobuf(f'the schema imports "{name}", which cannot be used: {error}') from error
     file.name = name
     return file
 

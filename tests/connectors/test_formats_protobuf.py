@@ -255,7 +255,7 @@ def test_files_import_others_by_reference() -> None:
     assert outcomes[0] == [({"n": 5},)]
     assert outcomes[1] == "the schema cannot be used"
     assert outcomes[2] == 'the schema imports "base.proto", but has no reference to it'
-    assert outcomes[3].startswith("the schema is not the base64 of a compiled file")
+    assert outcomes[3] == 'the schema imports "base.proto", which cannot be used'
 
 
 def test_nearer_of_two_references_with_the_same_name_applies() -> None:
