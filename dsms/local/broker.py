@@ -173,7 +173,11 @@ class Broker:
         properties = self.config.data_dir / "format.properties"
         properties.write_text(self._properties(fresh), "utf-8")
         command = self._java("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(properties))
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            reason = f"the broker's storage could not be formatted within {FORMAT_TIMEOUT_S:g} s"
+            raise ExternalError(reason, hint="the machine may be overloaded; try again") from error
         if done.returncode != 0:
             raise ExternalError("could not format the broker's storage", hint=(done.stdout + done.stderr).strip())
         fresh.rename(self._log_dir)

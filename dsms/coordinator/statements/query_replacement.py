@@ -38,8 +38,8 @@ Halts = Callable[[Any, Catalog], Halt]
 
 
 def replace_query(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
-    """Applies a statement once the queries that it halts publish nothing more; if there are none, at once. Waits for
-    queries that another statement is replacing, as long as for executors; raises BeingReplaced after that."""
+    """Applies a statement once the queries that it halts publish nothing more; if it halts none, at once. If another
+    statement is replacing one of them, waits for that at most `halt_s`, then raises BeingReplaced."""
     deadline = time.monotonic() + parts.plans.halt_s
     while True:
         try:
@@ -95,8 +95,8 @@ def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim:
     halted."""
     if not targets or targets[0].id not in claim.ids:
         name = kind_of_statement(statement).changed_name(statement)
-        hint = "nothing was replaced; create it again if you need it"
-        raise UserError(f'"{"" if name is None else name.text}" was dropped while it was being replaced', hint=hint)
+        hint = "the statement changed nothing; create it again if you need it"
+        raise UserError(f'"{"" if name is None else name.text}" was dropped while the statement waited', hint=hint)
 
 
 def _resume(parts: ClusterParts, claim: Claim) -> None:

@@ -97,7 +97,7 @@ def test_a_query_that_is_dropped_meanwhile_is_not_made_again(cluster: StatementC
         drop = cluster.start("DROP VIEW base CASCADE")
         cluster.await_gone("base")
     drop.result()
-    with pytest.raises(UserError, match='"base" was dropped while it was being replaced; nothing was replaced'):
+    with pytest.raises(UserError, match='"base" was dropped while the statement waited; the statement changed nothing'):
         replacement.result()
     assert cluster.store.catalog.objects == others == cluster.log.catalog.objects
     assert sorted(cluster.topics.deleted) == ["dsms.base", "dsms.reader"]
@@ -110,7 +110,7 @@ def test_object_created_meanwhile_under_the_name_is_unchanged(cluster: Statement
         cluster.execute("CREATE QUERY q WITH (topic = 'mine') AS SELECT k FROM R(S)")
         made = cluster.query("q")
     drop.result()
-    with pytest.raises(UserError, match="was dropped while it was being replaced"):
+    with pytest.raises(UserError, match="was dropped while the statement waited"):
         replacement.result()
     assert cluster.query("q") == made and not made.halted
 
