@@ -8,7 +8,7 @@ import pyarrow as pa
 from connectors.formats.avro_columns import Column
 from connectors.formats.avro_types import AvroField, AvroType
 from connectors.formats.base import ValueMismatch
-from connectors.formats.connect_names import ISO_DATE, ISO_TIMES, VARIABLE_DECIMAL
+from connectors.formats.connect_names import ISO_DATE, ISO_TIMESTAMPS, VARIABLE_DECIMAL
 from connectors.formats.type_names import type_name
 from operators.core.distinct_type import stored
 from operators.expressions.types import BY_ARROW
@@ -81,7 +81,7 @@ def _readable_scalar(writer: AvroType, declared: pa.DataType) -> bool:
         return day or (writer.kind == "string" and writer.logical == ISO_DATE)
     if pa.types.is_timestamp(declared):
         plain = writer.kind == "long" and writer.logical in _INSTANTS | {""}
-        return plain or day or (writer.kind == "string" and writer.logical in ISO_TIMES)
+        return plain or day or (writer.kind == "string" and writer.logical in ISO_TIMESTAMPS)
     if writer.logical == "decimal" and pa.types.is_string(declared):
         return False
     if writer.kind == "fixed" and pa.types.is_string(stored(declared)):

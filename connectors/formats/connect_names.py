@@ -8,7 +8,7 @@ _CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium."
 #: A decimal whose scale is written with each value: a record of `scale` and `value`.
 VARIABLE_DECIMAL = "variable-scale-decimal"
 #: Logical types of times and dates that are written as text.
-ISO_TIMES, ISO_DATE = frozenset({"zoned-timestamp", "iso-timestamp"}), "iso-date"
+ISO_TIMESTAMPS, ISO_DATE = frozenset({"zoned-timestamp", "iso-timestamp"}), "iso-date"
 
 _LOGICAL: Mapping[str, str] = {
     f"{_CONNECT}Date": "date",

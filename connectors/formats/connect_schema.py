@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from connectors.formats.base import NotARow, ValueMismatch
 from connectors.formats.calendar_text import date_text, timestamp_text
-from connectors.formats.connect_names import ISO_DATE, ISO_TIMES, VARIABLE_DECIMAL, logical_of, scale_of
+from connectors.formats.connect_names import ISO_DATE, ISO_TIMESTAMPS, VARIABLE_DECIMAL, logical_of, scale_of
 from connectors.formats.connect_values import unscaled, without_zone
 from connectors.formats.type_names import type_name
 from connectors.formats.values import mismatch_error
@@ -163,7 +163,7 @@ def _variable_decimal(name: str, value: object) -> object:
 
 
 #: Logical types of times that `JsonDecoder` reads unchanged: milliseconds, text, and numbers without a semantic type.
-_AS_THEY_ARE = ISO_TIMES | {"", "timestamp-millis"}
+_AS_THEY_ARE = ISO_TIMESTAMPS | {"", "timestamp-millis"}
 _TIMESTAMPS: Mapping[str, Conversion] = {
     "timestamp-micros": partial(_whole, timestamp_text),
     "timestamp-nanos": partial(_whole, lambda count: timestamp_text(count // 1000)),

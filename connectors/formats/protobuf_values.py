@@ -125,8 +125,8 @@ def _message(message: Descriptor, declared: pa.DataType) -> Convert:
     if message.file.name == "google/protobuf/wrappers.proto":
         inner = _convert(message.fields_by_name["value"], declared)
         return lambda wrapper: inner(wrapper.value)
-    file, takes, convert = _KNOWN.get(message.full_name, ((), None, None))
-    if convert is None or message.file.name not in file or not (takes is None or takes(declared)):
+    files, accepts, convert = _KNOWN.get(message.full_name, ((), None, None))
+    if convert is None or message.file.name not in files or not (accepts is None or accepts(declared)):
         return lambda _: UnreadableValue(f"a message {message.full_name}")
     return convert
 

@@ -147,10 +147,10 @@ class ExecutorProcess:
         runners = self._runners
         alarms = self._alarms.all(_MAX_ALARMS)
         if runners is None:
-            return ExecutorStatus(STARTING, alarms=alarms, names_writer=True, names_result_writer=True)
+            return ExecutorStatus(STARTING, alarms=alarms, names_writer=True, names_cluster_in_results=True)
         status = executor_status({name: runner.status for name, runner in runners.items()})
         reason, tunable = status.reason or self._cluster_error, self._reporter.tunable
-        reported = {"tunable": tunable, "alarms": alarms, "names_writer": True, "names_result_writer": True}
+        reported = {"tunable": tunable, "alarms": alarms, "names_writer": True, "names_cluster_in_results": True}
         return msgspec.structs.replace(status, reason=reason, **reported)
 
     def _renew_lease(self) -> None:

@@ -10,8 +10,8 @@ from dsms.model.principal import AccessRules, TokenLimits
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The objects and topics to which a token gives access, as patterns (see `AccessRules`), and its limits. If any
-    patterns are given, omitted ones allow nothing. Without patterns, the token gives access to everything.
+    """The objects and topics to which a token gives access, as patterns (see `AccessRules`), and its limits. If one
+    of the four fields of patterns is given, a missing one allows nothing. If none is, everything is allowed.
     """
 
     read: tuple[str, ...] | None = None
@@ -19,6 +19,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     read_topics: tuple[str, ...] | None = None
     write_topics: tuple[str, ...] | None = None
     calls_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    #: The most queries that it may own, and the most feeds of results that it may have open at once.
     queries: Annotated[int, msgspec.Meta(ge=0)] | None = None
     streams: Annotated[int, msgspec.Meta(ge=0)] | None = None
 

@@ -128,7 +128,7 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     alarms: tuple[Alarm, ...] = ()
     #: Whether its records in internal topics name it as their writer, and whether its results name the cluster.
     names_writer: bool = msgspec.field(default=False, name="marks")
-    names_result_writer: bool = msgspec.field(default=False, name="marks_results")
+    names_cluster_in_results: bool = msgspec.field(default=False, name="marks_results")
 
 
 def executor_status(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:

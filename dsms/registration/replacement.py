@@ -77,12 +77,12 @@ def _check_undivided(statement: st.ContinuousQuery, before: Query, catalog: Cata
         )
 
 
-def halted(catalog: Catalog, queries: Sequence[Query]) -> Catalog:
+def with_halted(catalog: Catalog, queries: Sequence[Query]) -> Catalog:
     """The catalog in which queries are halted, so that the instant up to which they have published is fixed."""
     return catalog.with_changed(*(msgspec.structs.replace(query, halted=True, grouped=False) for query in queries))
 
 
-def resumed(catalog: Catalog) -> list[Query]:
+def queries_to_resume(catalog: Catalog) -> list[Query]:
     """The halted queries, set to run again because they were not replaced."""
     return [msgspec.structs.replace(query, halted=False) for query in catalog.queries() if query.halted]
 

@@ -18,7 +18,7 @@ from dsms.tables.effect import (
     Content,
     Effect,
     Key,
-    duplicate,
+    duplicate_key,
     first_of_keys,
     insert_effect,
     key_rows,
@@ -134,7 +134,7 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> t
     added = insert_effect(table, new_rows, content, seen)
     changed = _do_update_effect(statement.conflict, table, existing, catalog, rows, content)
     if taken := seen.intersection(key_rows(changed.upserts.select(list(table.keys)))):
-        raise duplicate(table, min(taken, key=repr), "a row that is inserted and one that is updated have this key")
+        raise duplicate_key(table, min(taken, key=repr), "a row that is inserted and one that is updated have this key")
     return added, changed
 
 

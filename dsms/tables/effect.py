@@ -54,7 +54,7 @@ def insert_effect(table: Table, given: pa.Table, content: Content, seen: set[Key
     keys = rows.select(list(table.keys))
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if taken or key in seen:
-            raise duplicate(table, key, "use UPDATE to change the row of a key")
+            raise duplicate_key(table, key, "use UPDATE to change the row of a key")
         seen.add(key)
     return Effect(rows, keys.slice(0, 0), rows.num_rows, inserts=True)
 
@@ -84,7 +84,7 @@ def replace_effect(table: Table, given: pa.Table, old: pa.Table, content: Conten
     before, after = set(key_rows(old)), set[Key]()
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if key in after or (taken and key not in before):
-            raise duplicate(table, key, "rows of a table have different keys")
+            raise duplicate_key(table, key, "rows of a table have different keys")
         after.add(key)
     gone = [key not in after for key in key_rows(old)]
     return Effect(rows, old.filter(pa.array(gone, pa.bool_())), rows.num_rows)
@@ -122,7 +122,7 @@ def cast_to_table(table: Table, given: pa.Table) -> pa.Table:
     return rows
 
 
-def duplicate(table: Table, key: Key, hint: str) -> UserError:
+def duplicate_key(table: Table, key: Key, hint: str) -> UserError:
     """The error for a key that would have two rows."""
     values = ", ".join(map(repr, key))
     message = f'duplicate key ({", ".join(table.keys)}) = ({values}) in table "{table.name}"'

@@ -32,7 +32,7 @@ def result_type(definition: Definition) -> pa.DataType:
 
 @lru_cache(maxsize=256)
 def defined_function(definition: Definition) -> AggregateFunction:
-    """The aggregate of a definition in the form of the built-in ones."""
+    """A user's aggregate as an `AggregateFunction`, the class of the built-in ones."""
 
     def rule(types: Types, parameters: Parameters) -> pa.DataType:
         return result_type(definition)

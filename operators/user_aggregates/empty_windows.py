@@ -18,7 +18,7 @@ from operators.user_aggregates.definition import (
 from operators.user_aggregates.fold_plan import FoldCall
 
 
-def begins_again(call: FoldCall) -> bool:
+def starts_over(call: FoldCall) -> bool:
     """Whether a call over a window treats a row that enters an empty window like the very first row.
 
     A base definition starts over with INITIALIZE. A window definition continues with ITERATE. In effect it starts over

@@ -43,7 +43,7 @@ from operators.user_aggregates.fold_state import (
     store_tables,
     table_traces,
 )
-from operators.user_aggregates.idle_partitions import IdlePartitions
+from operators.user_aggregates.partitions_to_drop import PartitionsToDrop
 from operators.user_aggregates.rows import Rows
 
 _GROUP, _TIES = "__fold_group", "__fold_ties"
@@ -60,7 +60,7 @@ class StreamFold:
 
     State: the values of single-row tables by partition, a trace for each other table, and the rows that may leave: by
     number or, if active, by the instant of their expiry. A partition is dropped once its RANGE window is empty, if the
-    calls then start over (`begins_again`). The cost of a step is the number of rows that enter and leave, plus the rows
+    calls then start over (`starts_over`). The cost of a step is the number of rows that enter and leave, plus the rows
     of local tables in the touched partitions; definitions that read `inwindow` also read its rows.
     """
 
@@ -76,7 +76,7 @@ class StreamFold:
     @property
     def operator_version(self) -> int:
         """2 if the ends of windows are kept in a separate trace."""
-        return 1 + int(self._buffers and self._idle_partitions is not None)
+        return 1 + int(self._buffers and self._partitions_to_drop is not None)
 
     # --- properties for the planner
 
@@ -126,10 +126,10 @@ class StreamFold:
         return plain and self.frame is not None and not self.frame.active
 
     @property
-    def _idle_partitions(self) -> IdlePartitions | None:
+    def _partitions_to_drop(self) -> PartitionsToDrop | None:
         """The partitions that are dropped from the state when their window is empty; None if no partition is
         dropped."""
-        return IdlePartitions.of(self.group_by, self.calls, self.frame)
+        return PartitionsToDrop.of(self.group_by, self.calls, self.frame)
 
     def _span(self, move: Move) -> tuple[int, int]:
         """The instants [start, end) of the rows that a move processes. If rows wait for the end of their slot, these
@@ -144,7 +144,7 @@ class StreamFold:
         """The groups; the rows by number; the rows by time, until they expire or their slot ends; the ends of windows
         by time, in the trace of rows by time if it has no rows; then the tables."""
         tables = [trace for call in self.calls for trace in table_traces(call.definition, self._keys)]
-        times = [Trace("time")] * (2 if self._buffers and self._idle_partitions is not None else 1)
+        times = [Trace("time")] * (2 if self._buffers and self._partitions_to_drop is not None else 1)
         return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), *times, *tables)
 
     # --- the step
@@ -155,7 +155,7 @@ class StreamFold:
         tables = self._split(traces[len(traces) - self._table_count :])
         frame, times[0] = self._due(delta.frame, times[0], move)
         expiring = self._expiring(times[0], move)
-        partitions = self._idle_partitions
+        partitions = self._partitions_to_drop
         idle = pl.DataFrame() if partitions is None else partitions.due(times[-1], held, *self._span(move))
         if not frame.height and not expiring.height and not idle.height:
             return Step(self._nothing(), (held, numbered, *times, *(trace for own in tables for trace in own)))

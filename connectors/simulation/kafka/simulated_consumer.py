@@ -28,7 +28,7 @@ from operators.core.errors import ExternalError
 
 _COMMITTED = 1
 _LATEST, _EARLIEST = -1, -2
-_NAMED = 12
+_LAST_VERSION_WITH_NAMES = 12
 #: The pause after a failed request.
 _AGAIN_S = 0.1
 #: The time after which an unknown topic is an error; until then, it may be new.
@@ -61,7 +61,7 @@ class _Partition:
 
 
 class SimulatedConsumer:
-    """A consumer of a simulated process. It fetches only while a call waits for records."""
+    """A consumer of a simulated process. It has no thread in the background: requests are sent during calls."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class SimulatedConsumer:
             topics=[kind(topic=partition.topic, partitions=[place])],
             forgotten_topics_data=[],
             rack_id="",
-            max_version=_NAMED,
+            max_version=_LAST_VERSION_WITH_NAMES,
         )
 
     def _asked(self, place: tuple[str, int], wanted: int, timeout_s: float) -> int:

@@ -32,8 +32,8 @@ log = structlog.get_logger()
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorFacts:
     """The facts on which the execution of statements depends. `partition_counts` returns the number of partitions of
-    each topic, `topic_ids` the ids of the topics of sources, `unplanned` why a query cannot be planned (empty if it
-    can)."""
+    each topic, `topic_ids` the ids of the topics of sources, `planning_error` why a query cannot be planned (empty
+    if it can)."""
 
     cluster: ClusterState
     fragments: int
@@ -42,7 +42,7 @@ class CoordinatorFacts:
     progress: QueryProgress
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
-    unplanned: Callable[[Query], str]
+    planning_error: Callable[[Query], str]
     #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
 
@@ -54,13 +54,14 @@ class CoordinatorFacts:
         """The name of the cluster if the records of new results and tables get its mark; None while there is a living
         executor of a version that writes no marks, or while the executors are unknown."""
         try:
-            return self.cluster.name if all(status.names_result_writer for status in self.alive().values()) else None
+            all_do = all(status.names_cluster_in_results for status in self.alive().values())
+            return self.cluster.name if all_do else None
         except ExternalError:
             return None
 
     def states(self) -> States:
-        """The states of objects, which read the executors and the topics once each."""
-        return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids, self.unplanned)
+        """The states of objects, for one listing: executors and topics are read at most once each."""
+        return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids, self.planning_error)
 
     def utilization(self) -> Mapping[str, float]:
         """The last measured load, in busy seconds per second, of the fragments to which new queries are assigned; 0 if

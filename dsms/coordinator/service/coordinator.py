@@ -318,6 +318,6 @@ def _facts(
         progress=QueryProgress(catalog, partial(latest, admin)),
         partition_counts=partial(partition_counts, admin),
         topic_ids=lambda: topic_ids(admin, [source.topic for source in catalog().sources()]),
-        unplanned=lambda query: why_columns_unknown(query, catalog()),
+        planning_error=lambda query: why_columns_unknown(query, catalog()),
         alarms=settings.alarms,
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.dropped_topics import delete_dropped, topics_of_dropped
-from dsms.coordinator.statements.query_replacement import replace_query
+from dsms.coordinator.statements.query_replacement import run_halting_statement
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
@@ -23,7 +23,7 @@ def apply_to_catalog(statement: st.Statement, parts: ClusterParts) -> StatementR
     if kind.reads_only:
         return _read_catalog(statement, parts)
     if kind.halts is not None:
-        return replace_query(statement, kind.halts, parts)
+        return run_halting_statement(statement, kind.halts, parts)
     return _change_catalog(statement, parts)
 
 

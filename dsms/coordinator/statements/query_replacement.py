@@ -27,7 +27,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.placement.leases import ExecutorStatus
-from dsms.registration.replacement import halted, resumed, with_former_dropped
+from dsms.registration.replacement import queries_to_resume, with_former_dropped, with_halted
 from dsms.statements.registry import apply, kind_of_statement
 from dsms.statements.statement_kind import Halt
 from operators.core.errors import DsmsError, ExternalError, UserError
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 Halts = Callable[[Any, Catalog], Halt]
 
 
-def replace_query(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
+def run_halting_statement(statement: st.Statement, halts: Halts, parts: ClusterParts) -> StatementResult:
     """Applies a statement once the queries that it halts publish nothing more; if it halts none, at once. If another
     statement is replacing one of them, waits for that at most `halt_s`, then raises BeingReplaced."""
     deadline = time.monotonic() + parts.plans.halt_s
@@ -87,7 +87,7 @@ def _decide(
     if not targets or after.version == catalog.version:
         return after, result
     claim.extend(running)
-    return halted(catalog, running), None
+    return with_halted(catalog, running), None
 
 
 def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim: Claim) -> None:
@@ -111,7 +111,7 @@ def _resume(parts: ClusterParts, claim: Claim) -> None:
 
 
 def _without_halts(claim: Claim, catalog: Catalog) -> tuple[Catalog, None]:
-    return _with_changed(catalog, [query for query in resumed(catalog) if query.id in claim.ids]), None
+    return _with_changed(catalog, [query for query in queries_to_resume(catalog) if query.id in claim.ids]), None
 
 
 def clean_up_replacements(parts: ClusterParts, executors: Mapping[str, ExecutorStatus]) -> None:
@@ -125,7 +125,7 @@ def clean_up_replacements(parts: ClusterParts, executors: Mapping[str, ExecutorS
 
 
 def _cleaned(parts: ClusterParts, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
-    left_halted = {query.id: query for query in resumed(catalog)}
+    left_halted = {query.id: query for query in queries_to_resume(catalog)}
     retiring = {
         query.id: msgspec.structs.replace(query, halted=False) for query in with_former_dropped(catalog, published)
     }

@@ -1,4 +1,4 @@
-"""Restricts which schema registries the statements of writers may name, since executors call them."""
+"""Restricts the schema registries that statements of writers may name, because executors send requests to them."""
 
 from __future__ import annotations
 

@@ -93,26 +93,26 @@ class Topics:
             compacted = keyed and query.output != "complete"
             ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
         query = msgspec.structs.replace(query, topic_id=self.topic_id(query.topic))
-        made = FORMATS[query.format].schema
-        return self._with_schemas(query, node, made) if made else query
+        make_schema = FORMATS[query.format].schema
+        return self._with_schemas(query, node, make_schema) if make_schema else query
 
-    def _with_schemas(self, query: Query, node: logical.Node, made: MakeSchema) -> Query:
+    def _with_schemas(self, query: Query, node: logical.Node, make_schema: MakeSchema) -> Query:
         schema, keys = visible(node), properties.keys(node)
         # the members of a family have one schema, so that their records are encoded together
         record = f"family_{query.family}" if query.grouped else query.name
-        ids = {"value_schema_id": self._result_schema(f"{query.topic}-value", schema, f"{record}_value", made)}
+        ids = {"value_schema_id": self._register_for(f"{query.topic}-value", schema, f"{record}_value", make_schema)}
         if keys:
             key_schema = pa.schema([schema.field(key) for key in keys])
-            ids["key_schema_id"] = self._result_schema(f"{query.topic}-key", key_schema, f"{record}_key", made)
+            ids["key_schema_id"] = self._register_for(f"{query.topic}-key", key_schema, f"{record}_key", make_schema)
         return msgspec.structs.replace(query, **ids)
 
-    def _result_schema(self, subject: str, schema: pa.Schema, record: str, made: MakeSchema) -> int:
-        """The id of the schema of results. Its record keeps the name of the subject's latest schema: by Avro's rules
-        another name would not be compatible, and the default name depends on whether the query is in a family, and so
-        on other queries."""
+    def _register_for(self, subject: str, schema: pa.Schema, record: str, make_schema: MakeSchema) -> int:
+        """Registers the schema of results, and returns its id. If the subject has a schema already, the new one keeps
+        the name of its record, because Avro takes another name for incompatible. The default name `record` may differ:
+        it depends on whether the query is in a family."""
         latest = self._latest(subject) or {}
         parts = [latest[part] for part in ("namespace", "name") if latest.get(part)]
-        return self._schema_id(subject, made(schema, ".".join(parts) or record))
+        return self._register(subject, make_schema(schema, ".".join(parts) or record))
 
     def _latest(self, subject: str) -> dict[str, Any] | None:
         """The newest schema of a subject, None if it has no schema."""
@@ -124,7 +124,7 @@ class Topics:
         schema = json.loads(self._registry.version(subject, "latest").schema)
         return schema if isinstance(schema, dict) else None
 
-    def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
+    def _register(self, subject: str, schema: dict[str, Any]) -> int:
         """The id of a schema, registered in the external registry if one is configured, else in the coordinator's."""
         if self._registry_url is not None:
             return register_schema(self._registry_url, subject, schema)
@@ -133,10 +133,10 @@ class Topics:
     def offer_schema(self, source: Source) -> None:
         """Registers the schema of an Avro source under its topic for producers, unless they have registered theirs."""
         subject = f"{source.topic}-value"
-        made = FORMATS[source.format].schema
+        make_schema = FORMATS[source.format].schema
         ours = source.registry is None and self._registry_url is None
-        if made and ours and subject not in self._registry.subjects():
-            self._schema_id(subject, made(source.record, f"{source.name}_value"))
+        if make_schema and ours and subject not in self._registry.subjects():
+            self._register(subject, make_schema(source.record, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
         """Creates the topic of a source's dead letters, which are larger than the records that they quote."""

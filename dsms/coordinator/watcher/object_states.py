@@ -37,7 +37,7 @@ class States:
     #: Returns the ids of the topics of sources; empty: the ids are not checked.
     topic_ids: Callable[[], Mapping[str, str]] = dict
     #: Returns why a query cannot be planned; "" if it can.
-    unplanned: Callable[[Query], str] = lambda _: ""
+    planning_error: Callable[[Query], str] = lambda _: ""
 
     def of(self, item: Object) -> str:
         """The state of an object, such as "registered, 3 dead letters", "running", "waiting for an executor" or
@@ -84,7 +84,7 @@ class States:
             return "paused" if query.paused else "halted"
         status = next((status for status in self._executors().values() if query.id in status.lanes), None)
         if status is None:
-            why = self.unplanned(query)
+            why = self.planning_error(query)
             return f"failed: cannot be planned: {why}" if why else "waiting for an executor"
         lane = status.lanes[query.id]
         if lane.error:

@@ -2,7 +2,7 @@
 
 Queries of a lane share equal parts: the reading of sources, operators and traces (their state). The frontier of each
 vertex is the least frontier of the sources on which it depends, so no query waits for a source that only another query
-reads. This module does not import the planner, because processes that only run lanes import it.
+reads. This module imports no optimizer and no lowering: processes that only run lanes do not need them.
 """
 
 from __future__ import annotations

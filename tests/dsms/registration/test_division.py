@@ -7,7 +7,7 @@ import pytest
 from dsms.coordinator.service.cluster_copy import check_undivided
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
-from dsms.registration.replacement import halted
+from dsms.registration.replacement import with_halted
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -147,7 +147,7 @@ def test_fragments_by_load_begin_with_one() -> None:
 def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:
     """The coordinator halts the query before it knows that its fragments do not change."""
     catalog, _ = made(COUNTS)
-    asleep = halted(catalog, [catalog.get("q")])
+    asleep = with_halted(catalog, [catalog.get("q")])
     after, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 2, WEIGHT = 3)", asleep, environment())
     query = after.get("q")
     assert not query.halted and query.weight == 3 and query.shares == catalog.get("q").shares

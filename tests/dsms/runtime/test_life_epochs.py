@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.registration.replacement import halted, with_former_dropped
+from dsms.registration.replacement import with_former_dropped, with_halted
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
 from dsms.statements.ddl.replace_query import halt_with_readers
@@ -123,7 +123,7 @@ class Life:
         if after.version == self.catalog.version:
             return
         (statement,) = parse(sql)
-        self.catalog = halted(self.catalog, halt_with_readers(statement, self.catalog).queries)
+        self.catalog = with_halted(self.catalog, halt_with_readers(statement, self.catalog).queries)
         self.turn(2, 1)
         self.catalog, _ = apply_all(sql, self.catalog, Reached(self.world))
 

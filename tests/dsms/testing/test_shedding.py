@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsms.registration.replacement import halted
+from dsms.registration.replacement import with_halted
 from dsms.shedding.observed_input import ObservedInput
 from dsms.statements.ddl.replace_query import halt_with_readers
 from dsms.statements.registry import apply, parse
@@ -236,7 +236,7 @@ def test_repair_reads_shed_records_and_corrects_published_results() -> None:
     run(world, catalog, 2, [40])
     before = {key: json.loads(value) for key, value, _ in world.results[shed]}
     (statement,) = parse("REPAIR QUERY Counts")
-    halt = halted(catalog, halt_with_readers(statement, catalog).queries)
+    halt = with_halted(catalog, halt_with_readers(statement, catalog).queries)
     repaired, result = apply(statement, halt, Reached(world))
     world.logs["t"][0] = messages
     run(world, repaired, 2, [70])

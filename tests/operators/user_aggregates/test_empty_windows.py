@@ -15,7 +15,7 @@ from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup, Defin
 from dsms.testing import LocalSession
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta
 from operators.core.operator import Move
-from operators.user_aggregates.empty_windows import begins_again
+from operators.user_aggregates.empty_windows import starts_over
 from operators.user_aggregates.fold_plan import FoldCall, Frame, chosen
 from operators.user_aggregates.stream_fold import StreamFold
 from tests.support.strategies import examples
@@ -69,14 +69,14 @@ def built_in(name: str) -> FoldCall:
 
 @pytest.mark.parametrize("name", ["sum", "count", "min", "max"])
 def test_builtin_aggregates_begin_again_when_empty(name: str) -> None:
-    assert begins_again(built_in(name))
+    assert starts_over(built_in(name))
 
 
 @pytest.mark.parametrize(
     ("text", "forgets"), [(COUNTED, False), (FIRST, False), (LEAVES, False), (OLDEST, True), (DISTINCT, True)]
 )
 def test_which_user_aggregates_begin_again_when_empty(text: str, forgets: bool) -> None:
-    assert begins_again(written(text)) == forgets
+    assert starts_over(written(text)) == forgets
 
 
 HISTORIES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-2, 2), st.integers(0, 9)), max_size=20).map(

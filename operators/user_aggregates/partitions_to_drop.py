@@ -1,4 +1,4 @@
-"""IdlePartitions: finds the partitions of a fold whose windows have become empty, to drop their state."""
+"""PartitionsToDrop: finds the partitions of a fold whose windows have become empty, to drop their state."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
-from operators.user_aggregates.empty_windows import begins_again
+from operators.user_aggregates.empty_windows import starts_over
 from operators.user_aggregates.fold_events import Batch
 from operators.user_aggregates.fold_plan import FoldCall, Frame
 from operators.user_aggregates.fold_state import ARRIVED, Loaded
 
 
 @dataclass(frozen=True, slots=True)
-class IdlePartitions:
+class PartitionsToDrop:
     """Partitions of a fold over windows of RANGE `length` that are dropped once their window is empty.
 
     With ACTIVE EXPIRATION, that is when the last row has left. Otherwise a trace `ends` holds, for each partition, the
-    instant from which on its window is empty, and the number of rows that have arrived so far. If more rows arrive, a
-    later entry is added, and this one is void.
+    instant from which on its window is empty, and the number of rows that have arrived so far. An entry is valid while
+    the partition has that number of rows; each arrival adds a new entry.
     """
 
     keys: tuple[str, ...]
@@ -31,12 +31,12 @@ class IdlePartitions:
     active: bool
 
     @staticmethod
-    def of(group_by: tuple[str, ...], calls: Sequence[FoldCall], frame: Frame | None) -> IdlePartitions | None:
+    def of(group_by: tuple[str, ...], calls: Sequence[FoldCall], frame: Frame | None) -> PartitionsToDrop | None:
         """Returns None if no partition may be dropped: rows are not partitioned, windows have no length in time, or a
         call does not start over when its window is empty."""
         if not group_by or frame is None or frame.kind != "range" or frame.length is None:
             return None
-        return IdlePartitions(group_by, frame.length, frame.active) if all(map(begins_again, calls)) else None
+        return PartitionsToDrop(group_by, frame.length, frame.active) if all(map(starts_over, calls)) else None
 
     def due(self, ends: Trace, held: Accumulators, start: int, end: int) -> pl.DataFrame:
         """The keys of the partitions whose windows become empty at an instant in [start, end) if no row arrives, as a
@@ -69,7 +69,8 @@ class IdlePartitions:
         return dropped, ends
 
     def _with_ends(self, ends: Trace, loaded: Loaded, stays: np.ndarray, empty: np.ndarray, frontier: int) -> Trace:
-        """The trace with an entry for each partition that stays: the instant from which on its window is `empty`."""
+        """The trace with an entry added for each partition of `stays`: the instants `empty` from which on their windows
+        are empty."""
         if not len(stays):
             return ends
         reserved = {FROM: empty, TO: FOREVER, WEIGHT: 1, ORDER: 0}
