@@ -151,7 +151,7 @@ def slices(
         taken = start["at"].get(lane, {}).get(_document_key(place), [position.offset, 0])
         if lane not in end["at"]:
             continue
-        if place in reread and taken[0] > position.offset:
+        if place in reread and taken[0] >= position.offset:
             taken = [position.offset, _beats_before(place, position.offset, beats)]
         if taken[0] != position.offset:
             raise InternalError(

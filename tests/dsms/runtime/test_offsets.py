@@ -114,3 +114,15 @@ def test_other_lanes_do_not_wait_for_more_than_the_record() -> None:
     start, end = offsets_at(1, positions, {}), next_offsets(1, positions, {place: 4}, {}, 100)
     (read,) = slices(LANES_BY_ID, positions, start, end, {}, {place})
     assert (read.lanes, read.start, read.end) == ((second,), 1, 4)
+
+
+def test_heartbeats_of_a_batch_that_was_not_used_are_taken_again() -> None:
+    """The batch read no record, only a heartbeat at the position. Without another record, nothing else would move the
+    partition."""
+    place, lane = (SOURCE, 0), LANES[0]
+    positions = {lane: {place: Position(5)}}
+    beats = {place: [Heartbeat(5, 20)]}
+    unused = next_offsets(1, positions, {place: 5}, beats, 100)
+    end = next_offsets(1, positions, {place: 5}, beats, 100)
+    (again,) = slices(LANES_BY_ID, positions, unused, end, beats, {place})
+    assert (again.start, again.end, again.heartbeats) == (5, 5, (Heartbeat(5, 20),))
