@@ -11,5 +11,5 @@ def ensure_links(settings: ExecutorSettings, plan: FragmentPlan, before: Fragmen
     """Creates the topics of those links of a plan that the plan before it did not have, unless another executor has
     created them. Their records are kept for ever, like the source logs they are derived from: an executor that has lost
     its state reads them again."""
-    for topic in plan.links.keys() - (before.links.keys() if before else ()):
+    for topic in sorted(plan.links.keys() - (before.links.keys() if before else ())):
         ensure_topic(settings.kafka.admin(), topic, plan.links[topic], KEPT)

@@ -21,10 +21,12 @@ def standing_still(history: History, kafka: SimulatedCluster, cluster: str) -> I
         result = kafka.image.topics.get(f"dsms.{query}")
         if result is None or query in history.replaced or topics & recreated:
             continue
-        last = max((_instant(record) for record in records_of(kafka, topics)), default=-1)
+        last = max((_instant(record) for record in records_of(kafka, topics)), default=None)
+        if last is None:
+            continue
         for partition in range(len(result.leaders)):
-            at = frontiers.get(f"{result.name}/{partition}", -1)
-            if at <= last:
+            at = frontiers.get(f"{result.name}/{partition}")
+            if at is None or at <= last:
                 yield f'query "{query}" stands still at {at} in partition {partition}: a source has instant {last}'
 
 

@@ -80,7 +80,7 @@ class HeartbeatLog:
         """
         beats = {(source, part): beat for source, parts in due.items() for part, beat in parts.items()}
         beats = {partition: beat for partition, beat in beats.items() if self._state.promises_more(partition, beat)}
-        asked = {partition for partition in beats if self._state.shared(partition[0], self._fragment)}
+        asked = [partition for partition in beats if self._state.shared(partition[0], self._fragment)]
         self._write(
             [
                 (
