@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -20,6 +20,7 @@ from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
 from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
+from tests.simulation.draw_divided import can_be_divided, divided
 from tests.simulation.draw_faults import faults
 from tests.support.oracle import Advance, Record
 
@@ -30,8 +31,10 @@ _BEGIN_S, _UNTIL_S = 4.0, 30.0
 #: What histories are about, and how often. Those of a theme have its statements and faults only: most faults of the
 #: product need several things at once.
 _THEMES = {
-    "": 6, "late commits": 1, "lost commits": 1, "recreated": 1, "replaced": 1, "damaged": 1, "silent": 1,
+    "": 5, "late commits": 2, "lost commits": 1, "recreated": 2, "replaced": 1, "damaged": 1, "silent": 1, "divided": 1,
 }  # fmt: skip
+#: The times of themes that do not work with all.
+_TIMES = {"silent": "silent", "divided": "silent"}
 #: A statement that names a stream or view, and its text.
 _NAMED, _WORD = re.compile(r"CREATE (?:STREAMED VIEW|STREAM) (\w+) AS (.*)", re.DOTALL), re.compile(r"\w+")
 
@@ -50,19 +53,26 @@ def drawn(seed: int) -> Drawn:
     """The history of a seed."""
     chance = Random(f"history {seed}")
     (theme,) = chance.choices(list(_THEMES), list(_THEMES.values()))
-    case = _case(chance, least_sources=3 if theme == "silent" else 1)
+    case = _case(chance, theme)
     layout = random_layout(chance)
-    if theme and theme != "silent":
+    if theme == "divided":
+        layout = replace(layout, executors=2, fragments=2)
+    elif theme and theme != "silent":
         layout = replace(layout, executors=1)
     if theme == "late commits":
         layout = replace(layout, transaction_version=1, verification=chance.random() < 0.2)
     topics = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
-    time = "silent" if theme == "silent" else chance.choice(["ordered", "ordered", "mixed", "silent"])
-    if time == "ordered":
+    time = _TIMES.get(theme) or chance.choice(["ordered", "ordered", "mixed", "silent"])
+    if theme == "divided":
+        topics = dict.fromkeys(topics, 2)
+    elif time == "ordered":
         topics = dict.fromkeys(topics, 1)
     inputs = list(_inputs(case, time, chance))
     changed = changes(case, [each.sql for each in inputs], topics, chance, theme)
-    statements = [*inputs, *_queries(case, chance, at_once=bool(theme or changed.moments)), *changed.statements]
+    queries = [*case.statements[len(case.inputs) :]]
+    if theme == "divided":
+        queries[-1] = divided(queries[-1])
+    statements = [*inputs, *_queries(queries, chance, at_once=bool(theme or changed.moments)), *changed.statements]
     history = History(
         seed,
         topics,
@@ -77,8 +87,9 @@ def drawn(seed: int) -> Drawn:
     return Drawn(history, case, ordered=time == "ordered" and not changed.moments)
 
 
-def _case(chance: Random, least_sources: int) -> Case:
-    """A case whose query reads some sources."""
+def _case(chance: Random, theme: str) -> Case:
+    """A case whose query reads some sources, and can be divided if that is the theme."""
+    least_sources = 3 if theme == "silent" else 1
     while True:
         data = ConjectureData(random=Random(chance.random()), provider=EvenProvider)
         try:
@@ -86,7 +97,7 @@ def _case(chance: Random, least_sources: int) -> Case:
                 case = data.draw(cases(chance.choice([6, 12, 24, 24]), 3, with_tables=False))
         except (StopTest, UnsatisfiedAssumption):
             continue
-        if len(_reads(case)["Q"]) >= least_sources:
+        if len(_reads(case)["Q"]) >= least_sources and (theme != "divided" or can_be_divided(case)):
             return case
 
 
@@ -99,9 +110,9 @@ def _inputs(case: Case, time: str, chance: Random) -> Iterator[Statement]:
         yield Statement(0.25 + at / 10, rest)
 
 
-def _queries(case: Case, chance: Random, *, at_once: bool) -> Iterator[Statement]:
+def _queries(queries: Sequence[str], chance: Random, *, at_once: bool) -> Iterator[Statement]:
     at_s = 1.0 if at_once else chance.choice([1.0, 1.0, _UNTIL_S / 2, _UNTIL_S])
-    for number, sql in enumerate(case.statements[len(case.inputs) :]):
+    for number, sql in enumerate(queries):
         yield Statement(at_s + number / 10, sql)
 
 

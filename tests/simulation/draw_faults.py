@@ -141,6 +141,10 @@ def _forgotten(drawing: _Drawing) -> Iterator[Fault]:
     yield drawing.of(kind, at_s, drawing.executor(), drawing.operation())
 
 
+def _any(drawing: _Drawing) -> Iterator[Fault]:
+    yield from drawing.chance.choice(_GROUPS)(drawing)
+
+
 _GROUPS: tuple[Callable[[_Drawing], Iterator[Fault]], ...] = (
     _late,
     _late,
@@ -158,4 +162,5 @@ _THEMES: dict[str, Callable[[_Drawing], Iterator[Fault]]] = {
     "replaced": _forgotten_while_publishing,
     "damaged": _damaged,
     "silent": _late,
+    "divided": _any,
 }

@@ -28,11 +28,14 @@ from connectors.kafka.client.transactions import Transactions
 from connectors.kafka.logs.heartbeats import Ends, HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog
 from dsms.coordinator.watcher.executors import CatalogFollowers
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching import planner
 from dsms.runtime.batching.idleness import SourceActivity, SourceGroup
+from dsms.runtime.batching.offsets import Heartbeats, Offsets, Positions, Slice
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.epoch import epoch
 from dsms.runtime.epoch.result_topics import ResultTopics
+from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.simulation.history import History
 from dsms.simulation.run import run
 from dsms.simulation.shrink import shrunk
@@ -140,6 +143,30 @@ def _unread_commits() -> Iterable[Patch]:
     return [(Attempts, "retry", once), (InternalLog, "check", lambda self, written: None)]
 
 
+def _unused_heartbeats() -> Iterable[Patch]:
+    """Heartbeats of a batch that was not used are not taken again, unless the batch had records of the partition."""
+    slices = planner.slices
+
+    def slices_with_records(
+        lanes: Mapping[str, Lane],
+        positions: Positions,
+        start: Offsets,
+        end: Offsets,
+        beats: Heartbeats,
+        reread: Collection[SourcePartition] = (),
+    ) -> list[Slice]:
+        places = ((lane, place, at.offset) for lane, each in positions.items() for place, at in each.items())
+        read = {place for lane, place, offset in places if _taken(start, lane, place, offset) > offset}
+        return slices(lanes, positions, start, end, beats, read & set(reread))
+
+    return [(planner, "slices", slices_with_records)]
+
+
+def _taken(start: Offsets, lane: str, place: SourcePartition, offset: int) -> int:
+    """The offset up to which Spark has read a partition for a lane."""
+    return int(start["at"].get(lane, {}).get(f"{place[0]}/{place[1]}", [offset])[0])
+
+
 def _joined_versions() -> Iterable[Patch]:
     """A replacement does not wait for executors that are not known, and what a former version has published after it is
     not noticed."""
@@ -159,6 +186,7 @@ FAULTS: Mapping[str, Callable[[], Iterable[Patch]]] = {
     "waiting sources": _waiting_sources,
     "unlogged heartbeats": _unlogged_heartbeats,
     "unread commits": _unread_commits,
+    "unused heartbeats": _unused_heartbeats,
     "joined versions": _joined_versions,
 }
 

@@ -11,12 +11,13 @@ from tests.support.pool_thread import on_pool_thread
 
 #: A seed whose history fails with the fault, for each fault.
 SEEDS = {
-    "late commits": 21,
-    "recreated topics": 17,
-    "unchecked files": 36,
-    "waiting sources": 1,
-    "unlogged heartbeats": 4,
-    "unread commits": 2,
+    "late commits": 135,
+    "recreated topics": 68,
+    "unchecked files": 862,
+    "waiting sources": 27,
+    "unlogged heartbeats": 27,
+    "unread commits": 21,
+    "unused heartbeats": 241,
     "joined versions": 24,
 }
 
