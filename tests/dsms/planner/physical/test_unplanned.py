@@ -44,7 +44,7 @@ def test_unplanned_query_is_listed_with_the_reason(catalog: Catalog) -> None:
     states = States(
         lambda: {"e": ExecutorStatus(RUNNING, lanes=lanes)},
         {},
-        unplanned=lambda query: why_columns_unknown(query, catalog),
+        planning_error=lambda query: why_columns_unknown(query, catalog),
     )
     listed = ObjectDocuments(lambda: catalog, lambda: states).streams()
     found = {document["name"]: (document["state"], len(document["columns"])) for document in listed}

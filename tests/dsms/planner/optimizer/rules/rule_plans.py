@@ -36,8 +36,8 @@ def extreme(below: logical.Node, function: str, value: str, *keys: str) -> logic
     return logical.GroupBy(below, keys, (made,))
 
 
-_MAX_A = extreme(KEYED, "max", "a", "b")
-MAX_A = project(_MAX_A, m_b=col(_MAX_A, "b"), most=col(_MAX_A, "max_a"))
+_MOST_A = extreme(KEYED, "max", "a", "b")
+MOST_A = project(_MOST_A, m_b=col(_MOST_A, "b"), most=col(_MOST_A, "max_a"))
 _MIN_OF_B = extreme(project(KEYED, "a", l_b=col(KEYED, "b")), "min", "a", "l_b")
 MIN_OF_B = project(_MIN_OF_B, "l_b", least=col(_MIN_OF_B, "min_a"))
 LEFT_OF_B = logical.Join(KEYED, MIN_OF_B, (("b", "l_b"),), outer="left")
