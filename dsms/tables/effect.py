@@ -5,15 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.tables.one_time import cast_columns
 from operators.core.errors import UserError
+from operators.kernels.canonical_zero import canonical_zero
 
 Key = tuple[object, ...]
 _NAN = float("nan")
@@ -113,9 +115,8 @@ def cast_to_table(table: Table, given: pa.Table) -> pa.Table:
     for name in table.keys:
         if pa.types.is_floating(table.schema.field(name).type):
             at = rows.column_names.index(name)
-            column: Any = rows.column(at)
-            unsigned = pc.if_else(pc.equal(column, pa.scalar(0.0)), 0.0, column)
-            rows = rows.set_column(at, rows.schema.field(at), unsigned.cast(rows.schema.types[at]))
+            column = pl.DataFrame({name: rows.column(at)}).select(canonical_zero(pl.col(name)))[name]
+            rows = rows.set_column(at, rows.schema.field(at), column.to_arrow())
     for field in table.schema:
         if not field.nullable and rows.column(field.name).null_count:
             raise UserError(f'column "{field.name}" of table "{table.name}" is NOT NULL, but a row has no value for it')
