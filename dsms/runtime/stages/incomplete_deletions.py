@@ -25,9 +25,9 @@ def without_incomplete_deletions(lane: Lane, leaf: int, step: StageStep, absent:
     for exchange in step.sent if absent else ():
         reasons = [(at, dict(_reasons(tagger, leaf, absent))) for at, tagger in _taggers(lane.flow, exchange)]
         bad = set.intersection(*(set(each) for _, each in reasons)) if reasons else set()
-        delta = step.sent[exchange]
-        if delta is None or not bad:
+        if not bad:
             continue
+        delta = step.sent[exchange]
         incomplete = pl.col(ORDER).is_in(list(bad))
         for at, each in reasons:
             reason = pl.col(ORDER).replace_strict(each, return_dtype=pl.String).alias(FAULT)
