@@ -24,7 +24,8 @@ class ClusterWatcher:
         self._problems: Mapping[str, str] = {}
 
     def readiness(self) -> dict[str, str]:
-        """The reasons why the coordinator is not ready, by the service at fault; empty if it is ready."""
+        """The reasons why the coordinator is not ready, by what is at fault: a service, or "maintenance"
+        if a duty failed. Empty if it is ready."""
         return dict(self._problems)
 
     def turn(self) -> None:
