@@ -84,20 +84,20 @@ class FaultPlan:
         #: Carries out the kill or the pause of a process that has just sent a call.
         self.strike: Callable[[Fault], None] = lambda _: None
 
-    def take(self, kinds: Collection[Kind], now: float, target: str = "", operation: str = "") -> Fault | None:
-        """The next fault of some kinds that applies to a call, of which `operation` is the name and perhaps more; it
-        then counts as having happened."""
+    def take(self, kinds: Collection[Kind], now: float, target: str = "", call: str = "") -> Fault | None:
+        """The next fault of some kinds that applies to a call, given by its name, with or without details; it then
+        counts as having happened."""
         for at, fault in enumerate(self._waiting):
             if fault.at_s > now:
                 break
-            if fault.kind in kinds and fault.target in ("", target) and _applies(fault.operation, operation):
+            if fault.kind in kinds and fault.target in ("", target) and _applies(fault.operation, call):
                 self.happened[fault.kind] += 1
                 return self._waiting.pop(at)
         return None
 
-    def call_sent(self, now: float, process: str, operation: str) -> None:
+    def call_sent(self, now: float, process: str, call: str) -> None:
         """Kills or pauses a process that sends a call, if that is planned."""
-        if fault := self.take(_AT_CALLS, now, process, operation):
+        if fault := self.take(_AT_CALLS, now, process, call):
             self.strike(fault)
 
     def due(self, kinds: Collection[Kind]) -> list[Fault]:
@@ -108,15 +108,17 @@ class FaultPlan:
 
 
 def _applies(operation: str, call: str) -> bool:
-    """Whether a call is an operation: it has its name, and names its topic.
+    """Whether an operation of a fault describes a call: the call has its name and, if it has a topic, names this topic.
 
     >>> call = "Produce dsms.q/0 2 records of 1/0 #0, dsms.other/1 1 records of 1/0 #0"
     >>> [_applies(each, call) for each in ("", "Produce", "Produce dsms.other", "Produce dsms.o", "EndTxn")]
     [True, True, True, False, False]
     """
+    if not operation:
+        return True
     name, _, topic = operation.partition(" ")
-    words = call.split()
-    return not name or (words[:1] == [name] and (not topic or any(word.startswith(f"{topic}/") for word in words)))
+    called, _, details = call.partition(" ")
+    return called == name and (not topic or any(word.startswith(f"{topic}/") for word in details.split()))
 
 
 def _at_call(fault: Fault) -> bool:

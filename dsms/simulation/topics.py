@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from connectors.kafka.client.names import CATALOG, HEARTBEATS, SHED, internal_topic
 from connectors.simulation.kafka.cluster import SimulatedCluster
@@ -73,8 +74,7 @@ def records_of(cluster: SimulatedCluster, topics: Iterable[str]) -> Iterator[See
     """The records of some topics that readers of committed records see, without those of topics that do not exist."""
     for name in topics:
         if (topic := cluster.image.topics.get(name)) is not None:
-            for partition in range(len(topic.leaders)):
-                yield from visible(cluster.log(topic, partition))
+            yield from chain.from_iterable(_records(cluster, topic).values())
 
 
 def _records(cluster: SimulatedCluster, topic: Topic) -> dict[int, list[Seen]]:

@@ -29,12 +29,11 @@ def torn_epochs(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
 def _committed(kafka: SimulatedCluster, prefix: str) -> dict[tuple[str, int], dict[str, list[Batch]]]:
     """The batches of each committed transaction, by topic, for transactional ids that begin with `prefix`."""
     found: dict[tuple[str, int], dict[str, list[Batch]]] = defaultdict(dict)
-    endings: dict[PartitionLog, dict[int, list[Batch]]] = {}
-    for ended in kafka.committed:
-        if ended.owner.startswith(prefix):
-            batches = endings.setdefault(ended.log, _by_marker(ended.log)).get(ended.offset, [])
-            if batches:
-                found[ended.owner, ended.number].setdefault(ended.topic, []).extend(batches)
+    markers = [marker for marker in kafka.commit_markers if marker.owner.startswith(prefix)]
+    by_marker = {log: _by_marker(log) for log in dict.fromkeys(marker.log for marker in markers)}
+    for marker in markers:
+        if batches := by_marker[marker.log][marker.offset]:
+            found[marker.owner, marker.number].setdefault(marker.topic, []).extend(batches)
     return found
 
 

@@ -19,10 +19,9 @@ def divided(sql: str) -> str:
 def can_be_divided(case: Case) -> bool:
     """Whether the query of a case can be divided: its result needs a key, or rows that never end."""
     *others, query = case.statements
-    topics = {f"t{source.number}": {0: 0, 1: 0} for source in case.sources}
+    environment = FakeEnvironment({f"t{source.number}": {0: 0, 1: 0} for source in case.sources}, fragments=2)
     try:
-        catalog, _ = apply_all(";".join(others), environment=FakeEnvironment(topics, fragments=2))
-        apply_all(divided(query), catalog, FakeEnvironment(topics, fragments=2))
+        apply_all(";".join([*others, divided(query)]), environment=environment)
     except UserError:
         return False
     return True

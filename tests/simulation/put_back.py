@@ -28,10 +28,9 @@ from connectors.kafka.client.transactions import Transactions
 from connectors.kafka.logs.heartbeats import Ends, HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog
 from dsms.coordinator.watcher.executors import CatalogFollowers
-from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching import planner
 from dsms.runtime.batching.idleness import SourceActivity, SourceGroup
-from dsms.runtime.batching.offsets import Heartbeats, Offsets, Positions, Slice
+from dsms.runtime.batching.offsets import Offsets, Positions, Slice
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.epoch import epoch
 from dsms.runtime.epoch.result_topics import ResultTopics
@@ -147,17 +146,11 @@ def _unused_heartbeats() -> Iterable[Patch]:
     """Heartbeats of a batch that was not used are not taken again, unless the batch had records of the partition."""
     slices = planner.slices
 
-    def slices_with_records(
-        lanes: Mapping[str, Lane],
-        positions: Positions,
-        start: Offsets,
-        end: Offsets,
-        beats: Heartbeats,
-        reread: Collection[SourcePartition] = (),
-    ) -> list[Slice]:
+    def slices_with_records(lanes: Any, positions: Positions, start: Offsets, *others: Any) -> list[Slice]:
+        *rest, reread = others
         places = ((lane, place, at.offset) for lane, each in positions.items() for place, at in each.items())
         read = {place for lane, place, offset in places if _taken(start, lane, place, offset) > offset}
-        return slices(lanes, positions, start, end, beats, read & set(reread))
+        return slices(lanes, positions, start, *rest, read & set(reread))
 
     return [(planner, "slices", slices_with_records)]
 

@@ -49,7 +49,7 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitMarker:
     """A marker that commits a transaction in a partition: the transactional id, the number of the transaction, and the
     offset of the marker."""
 
@@ -76,7 +76,7 @@ class SimulatedCluster:
         self.id = f"simulated-{scheduler.random.getrandbits(64):016x}"
         self.logs: dict[tuple[UUID, int], PartitionLog] = {}
         #: All markers of committed transactions, in the order in which they were written.
-        self.committed: list[Committed] = []
+        self.commit_markers: list[CommitMarker] = []
         self.network = Network(scheduler, plan or FaultPlan(), self.settings.delays, self._disturb)
         self.coordinator = Coordinator(
             scheduler,
@@ -193,7 +193,8 @@ class SimulatedCluster:
             coordinator_epoch=coordinator_epoch,
         )
         if code == codes.NONE and transaction.committing:
-            self.committed.append(Committed(transaction.id, transaction.number, topic.name, log, log.end - 1))
+            marker = CommitMarker(transaction.id, transaction.number, topic.name, log, log.end - 1)
+            self.commit_markers.append(marker)
         what = "commit" if transaction.committing else "abort"
         self.scheduler.record(
             f"{broker_name(leader)}: {what} marker of {transaction.producer}/{transaction.epoch} "

@@ -155,16 +155,16 @@ class Connection:
 
     def send(self, request: Any) -> Future:
         """Sends a request."""
-        network, operation = self._network, described(request)
+        network, text = self._network, described(request)
         call = _Call(request, Future())
         if not self.open:
             return call.future.failure(KafkaConnectionError("the connection is closed"))
         self.used = True
         self._unanswered[call] = None
-        network.scheduler.record(f"{self.process.name} to {self.node.name}: {operation}")
+        network.scheduler.record(f"{self.process.name} to {self.node.name}: {text}")
         network.sends(self.process.name, request)
-        network.plan.call_sent(network.scheduler.now, self.process.name, operation)
-        call.fault = network.fault(_LOSING, self.process, self.node, operation)
+        network.plan.call_sent(network.scheduler.now, self.process.name, text)
+        call.fault = network.fault(_LOSING, self.process, self.node, text)
         if call.fault is not None:
             network.scheduler.record(f"fault: {call.fault}")
         kind = "" if call.fault is None else call.fault.kind
