@@ -255,6 +255,7 @@ class Fragment:
             settings=state.settings,
             suspended_sources=revision.plan.suspended_sources,
             skipped=revision.plan.skipped,
+            sources_of_readers=revision.plan.sources_of_readers,
             waiting_records={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,
             frames=self._frames.next if self._frames else None,

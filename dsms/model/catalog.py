@@ -11,6 +11,7 @@ import msgspec
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import TextLocation
+from dsms.model.subplans import SharedSubplan, subplans_below
 from operators.core.decoding import Malformed, decoded
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError
@@ -104,8 +105,12 @@ class Catalog(msgspec.Struct, frozen=True):
         return self.with_objects({**self.objects, **replacements})
 
     def with_objects(self, objects: dict[str, Object], *, new_ids: int = 0) -> Catalog:
-        """The next version of the catalog, with these objects instead of its own; `new_ids` ids were given to them."""
-        return msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + new_ids, objects=objects)
+        """The next version of the catalog, with these objects instead of its own; `new_ids` ids were given to them. The
+        links of shared subplans that no query reads any more have to be deleted."""
+        after = msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + new_ids, objects=objects)
+        read = {subplan.topic for subplan in after.subplans()}
+        unread = [subplan for subplan in self.subplans() if subplan.topic not in read]
+        return after.with_dropped_topics(DroppedTopic(each.topic, each.id) for each in unread) if unread else after
 
     def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:
         """The same version of the catalog, in which these topics have to be deleted too."""
@@ -160,6 +165,11 @@ class Catalog(msgspec.Struct, frozen=True):
     def running(self) -> list[Query]:
         """The views and queries that lanes run. Views over the clock need none: they are arithmetic."""
         return [query for query in self.queries() if query.periodic is None]
+
+    def subplans(self) -> list[SharedSubplan]:
+        """The shared subplans that fragments compute for queries of other fragments, each once."""
+        every = (subplan for query in self.queries() if query.links for subplan in subplans_below(query.links))
+        return list({subplan.id: subplan for subplan in every}.values())
 
 
 def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:

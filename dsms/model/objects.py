@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.field_role import FieldRole
+from dsms.model.subplans import SharedSubplan
 from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type
 
@@ -338,6 +339,10 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     streams_united: Annotated[bool, FieldRole("declared", in_former=True)] = False
     #: The ids of the versions that it has replaced, the last first: executors that were cut off may still publish them.
     earlier: Annotated[tuple[str, ...], FieldRole("life", "reset")] = ()
+    #: The shared subplans that it reads through links, because other fragments compute them.
+    links: Annotated[tuple[SharedSubplan, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
+    #: The digests of the parts of its plan with state that its own fragment computes, by which later queries find them.
+    operators: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
 
     @property
     def fragments(self) -> tuple[str, ...]:

@@ -24,16 +24,36 @@ def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, Exec
                 homes.setdefault(found[0], {})[found[1]] = executor
     whole = {query: _together(parts[query]) for query, shares in homes.items() if len(shares) == next(iter(shares)).of}
     home = {query: homes[query][min(homes[query], key=lambda share: share.number)] for query in whole}
+    senders = {id: lane for each in parts.values() for id, lane in each.items()}
     return {
         executor: msgspec.structs.replace(
             status,
             lanes={
-                **{id: lane for id, lane in status.lanes.items() if query_of(id) == id},
+                **{id: _over_links(lane, senders) for id, lane in status.lanes.items() if query_of(id) == id},
                 **{query: lane for query, lane in whole.items() if home[query] == executor},
             },
         )
         for executor, status in statuses.items()
     }
+
+
+def _over_links(status: QueryStatus, senders: Mapping[str, QueryStatus]) -> QueryStatus:
+    """The status of a query that reads shared subplans: with the offsets and the errors of the fragments that compute
+    these, in place of the offsets of the links."""
+    links = {place.partition("/")[0] for place in status.offsets if is_link(place)}
+    if not links:
+        return status
+    below = [_over_links(senders[id], senders) for link in sorted(links) if (id := f"{link}.0") in senders]
+    offsets = {place: at for place, at in status.offsets.items() if not is_link(place)}
+    for each in below:
+        offsets |= {place: min(at, offsets.get(place, at)) for place, at in each.offsets.items()}
+    return msgspec.structs.replace(
+        status,
+        offsets=offsets,
+        error=next((each.error for each in (status, *below) if each.error), None),
+        reached=_greatest(each.reached for each in (status, *below)),
+        waits=tuple(sorted({wait for each in (status, *below) for wait in each.waits})),
+    )
 
 
 def _together(parts: Mapping[str, QueryStatus]) -> QueryStatus:

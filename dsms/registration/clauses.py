@@ -125,6 +125,11 @@ def _fragments(clause: Clause) -> dict[str, object]:
     return {"fragments": count, "fragments_by_load": False}
 
 
+def _fragment(clause: Clause) -> dict[str, object]:
+    """The name of the fragment that runs the query."""
+    return {"fragment": _word(clause)}
+
+
 def _join_order(clause: Clause) -> dict[str, object]:
     """AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, from 1, in the order of joining."""
     text = _word(clause)
@@ -371,6 +376,7 @@ _RESULT = {
     "state_memory": _state_memory,
     "memory": _memory,
     "fragments": _fragments,
+    "fragment": _fragment,
     "join_order": _join_order,
 }
 _SOURCE_DEFAULTS = {

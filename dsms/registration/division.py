@@ -11,6 +11,7 @@ from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query, Source
+from dsms.planner.optimizer.optimize import optimize
 from dsms.planner.physical.fragment_plan import PlannedQuery, divided
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
@@ -57,7 +58,7 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
     undivided = msgspec.structs.replace(query, **_RESET, shared=False, divided_at_version=catalog.version + 1)
     node = plan_of(query.name, catalog)
     if count == 1:
-        return placed(undivided, node, catalog.without([query.name]), environment.utilization())
+        return placed(undivided, optimize(node), catalog.without([query.name]), environment.utilization())
     return divided_among(count, undivided, node, catalog.without([query.name]), environment)
 
 

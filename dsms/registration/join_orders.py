@@ -56,6 +56,8 @@ def why_order_is_fixed(query: Query) -> str | None:
     """Why the order of a query's joins cannot change while it runs; None if it can."""
     if query.shares:
         return "several fragments run it"
+    if query.links:
+        return "it reads shared subplans of other fragments"
     if query.grouped:
         return "it runs as one plan with queries that differ only in constants"
     if query.since is not None or query.former is not None:

@@ -1,4 +1,7 @@
-"""Chooses the fragment that runs a query: queries that share state run together, others on the least loaded fragment.
+"""Chooses the fragment that runs a query, and the shared subplans that it reads from other fragments.
+
+A query runs in the fragment that already runs operators with state for it, so that these run once. If that fragment has
+much more work than another one, the query runs in the other one, and reads what they share through links.
 
 The load is half the measured utilization and half the weight of the queries, because queries that were just registered
 are not measured yet.
@@ -7,35 +10,60 @@ are not measured yet.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
+from dsms.model.subplans import SharedSubplan
+from dsms.planner.physical.parts.links import link_id
+from dsms.planner.physical.parts.subplans import digest_of, shareable, topic_of_subplan, worthwhile
 
 #: Loads are rounded to quarters of the mean load, so that small differences do not matter.
 _STEPS = 4
+#: A query leaves the fragment with which it shares operators if that has more work than another one by this many mean
+#: loads. The mean load counts as at least that of `_MANY` queries and of `_BUSY` busy seconds per second for each
+#: fragment, because links cost more than an idle processor.
+_IMBALANCE, _MANY, _BUSY = 0.25, 4.0, 0.25
 
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
     """The names of all fragments: `count` of them, and any others that queries and sources are assigned to."""
     given = set[str]().union(*(source.writers for source in catalog.sources()))
     given.update(*(query.fragments for query in catalog.running()))
+    given.update(subplan.fragment for subplan in catalog.subplans())
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
 
-def placed(draft: Query, node: logical.Node, catalog: Catalog, utilization: Mapping[str, float]) -> Query:
-    """The query with the sources that it reads, assigned to a fragment: to the fragment of the oldest query with which
-    it shares stateful operators, otherwise to one of the least loaded, preferably one that already reads its sources.
-    `utilization` is the measured utilization of each fragment."""
-    reads = tuple(source.id for source in properties.sources(node))
+def placed(
+    draft: Query, plan: logical.Node, catalog: Catalog, utilization: Mapping[str, float], pinned: str | None = None
+) -> Query:
+    """The query with the sources that it reads, assigned to a fragment, `pinned` if that is given. `plan` is its
+    optimised plan; `utilization` is the measured utilization of each fragment.
+
+    The fragment is that of the oldest query with which it shares operators with state, unless another one has much less
+    work and the query can read what it shares from other fragments. A query that shares nothing runs in one of the
+    least loaded fragments, preferably one that already reads its sources."""
+    reads = tuple(source.id for source in properties.sources(plan))
     if draft.shares:
         return msgspec.structs.replace(draft, reads=reads)
+    sharing = _Sharing.of(draft, plan, catalog)
+    home = pinned or _chosen(draft, reads, sharing, catalog, utilization)
+    return msgspec.structs.replace(draft, reads=reads, fragment=home, **sharing.at(home))
+
+
+def _chosen(
+    draft: Query, reads: tuple[str, ...], sharing: _Sharing, catalog: Catalog, utilization: Mapping[str, float]
+) -> str:
+    best = least_loaded(catalog, reads, utilization)[0]
     related = next((other for other in catalog.running() if _shares_operators(draft, other)), None)
-    fragment = related.fragment if related is not None else least_loaded(catalog, reads, utilization)[0]
-    return msgspec.structs.replace(draft, reads=reads, fragment=fragment)
+    home = related.fragment if related is not None else next(sharing.fragments(), None)
+    if home is None or (_much_busier(home, best, catalog, utilization) and sharing.may_leave(home, best)):
+        return best
+    return home
 
 
 def _shares_operators(draft: Query, other: Query) -> bool:
@@ -46,13 +74,151 @@ def _shares_operators(draft: Query, other: Query) -> bool:
     )
 
 
-def least_loaded(catalog: Catalog, reads: tuple[str, ...], utilization: Mapping[str, float]) -> list[str]:
-    """The fragments for a query over the sources `reads`, the best first."""
+@dataclass
+class _Cut:
+    """A plan in a fragment: the parts that it reads from others, and those with state that it computes itself."""
+
+    links: list[SharedSubplan] = field(default_factory=list)
+    operators: list[str] = field(default_factory=list)
+    #: The fragments that read each source for the query, by the id of the source.
+    readers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def reads_each_source_once(self) -> bool:
+        """Whether one fragment reads each source, so that it reports the rows in fault there."""
+        return all(len(fragments) == 1 for fragments in self.readers.values())
+
+
+@dataclass(frozen=True)
+class _Sharing:
+    """The parts of a query's plan that the catalog's queries compute as well. `holders` are, by the digest of such a
+    part, the fragment that computes it and the subplans that this fragment reads for it."""
+
+    draft: Query
+    plan: logical.Node
+    catalog: Catalog
+    holders: Mapping[str, tuple[str, tuple[SharedSubplan, ...]]]
+
+    @staticmethod
+    def of(draft: Query, plan: logical.Node, catalog: Catalog) -> _Sharing:
+        """The parts that a query shares with those of a catalog."""
+        holders: dict[str, tuple[str, tuple[SharedSubplan, ...]]] = {}
+        if draft.shared and not draft.grouped and not draft.adjustable and draft.since is None:
+            computed: list[SharedSubplan | Query] = [*catalog.subplans(), *catalog.running()]
+            for other in computed:
+                for digest in other.operators:
+                    holders.setdefault(digest, (other.fragment, other.links))
+        return _Sharing(draft, plan, catalog, holders)
+
+    def fragments(self) -> Iterator[str]:
+        """The fragments that compute parts of the plan, those of the greatest parts first."""
+        found = (self.holders.get(digest_of(part)) for part in properties.walk(self.plan) if worthwhile(part))
+        return (holder[0] for holder in found if holder is not None)
+
+    def may_leave(self, home: str, other: str) -> bool:
+        """Whether the query can run in another fragment than `home`, and would read all from there that they share."""
+        if self.draft.grouped or self.draft.family is not None and self._family_is_at(home):
+            return False
+        cut = self._cut(other)
+        held = {digest for digest, (fragment, _) in self.holders.items() if fragment == home}
+        return bool(cut.links) and cut.reads_each_source_once and held.isdisjoint(cut.operators)
+
+    def at(self, fragment: str) -> dict[str, object]:
+        """The fields of the query if it runs in a fragment."""
+        if not (self.draft.shared and not self.draft.grouped and not self.draft.adjustable):
+            return {}
+        cut = self._cut(fragment)
+        if not cut.reads_each_source_once:
+            cut = _Cut(operators=list(self._operators(self.plan)))
+        return {"links": tuple(cut.links), "operators": tuple(dict.fromkeys(cut.operators))}
+
+    def _family_is_at(self, fragment: str) -> bool:
+        return any(other.family == self.draft.family and other.fragment == fragment for other in self.catalog.running())
+
+    def _cut(self, fragment: str) -> _Cut:
+        cut, waiting = _Cut(), [self.plan]
+        while waiting:
+            node = waiting.pop()
+            digest = digest_of(node) if worthwhile(node) else ""
+            holder = self.holders.get(digest)
+            if holder is not None and holder[0] != fragment and shareable(node):
+                subplan = self._subplan(digest, node, holder)
+                cut.links.append(subplan)
+                self._note_readers(cut, node, subplan)
+                continue
+            if digest:
+                cut.operators.append(digest)
+            if isinstance(node, logical.StreamScan):
+                for source in properties.sources(node):
+                    cut.readers[source.id].add(fragment)
+            waiting.extend(reversed(properties.inputs(node)))
+        cut.links = list({subplan.id: subplan for subplan in cut.links}.values())
+        return cut
+
+    def _note_readers(self, cut: _Cut, node: logical.Node, subplan: SharedSubplan) -> None:
+        """Notes which fragments read the sources below a subplan."""
+        below = {each.digest: each for each in subplan.links}
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            if worthwhile(part) and (nested := below.get(digest_of(part))) is not None:
+                self._note_readers(cut, part, nested)
+                continue
+            if isinstance(part, logical.StreamScan):
+                cut.readers[part.source.id].add(subplan.fragment)
+            waiting.extend(properties.inputs(part))
+
+    def _subplan(self, digest: str, node: logical.Node, holder: tuple[str, tuple[SharedSubplan, ...]]) -> SharedSubplan:
+        """The shared subplan of a part that another fragment computes: the existing one, or a new one."""
+        fragment, links = holder
+        known = (each for each in self.catalog.subplans() if (each.digest, each.fragment) == (digest, fragment))
+        if (found := next(known, None)) is not None:
+            return found
+        parts = {digest_of(part) for part in properties.walk(node) if worthwhile(part)}
+        below = tuple(each for each in links if each.digest in parts)
+        operators = tuple(dict.fromkeys(self._operators(node, frozenset(each.digest for each in below))))
+        name = f"{digest[:10]}v{self.catalog.version + 1}"
+        id, topic = link_id(self.draft.id, name), topic_of_subplan(self.catalog.cluster, self.draft.id, name)
+        return SharedSubplan(id, topic, digest, fragment, below, operators)
+
+    def _operators(self, node: logical.Node, without: frozenset[str] = frozenset()) -> Iterator[str]:
+        digest = digest_of(node) if worthwhile(node) else ""
+        if digest in without:
+            return
+        if digest:
+            yield digest
+        for below in properties.inputs(node):
+            yield from self._operators(below, without)
+
+
+def _much_busier(fragment: str, other: str, catalog: Catalog, utilization: Mapping[str, float]) -> bool:
+    """Whether a fragment has so much more work than another one that a new query should not be added to it."""
+    if fragment not in utilization:
+        return False
+    weights = dict.fromkeys(utilization, _MANY) | {
+        name: weight + _MANY for name, weight in _weights(catalog).items() if name in utilization
+    }
+    busy = {name: seconds + _BUSY for name, seconds in utilization.items()}
+    more = _share_of(busy[fragment], busy) - _share_of(busy[other], busy)
+    heavier = _share_of(weights[fragment], weights) - _share_of(weights[other], weights)
+    return len(utilization) * (more + heavier) / 2 > _IMBALANCE
+
+
+def _weights(catalog: Catalog) -> dict[str, float]:
+    """The weight of the queries of each fragment."""
     weights: dict[str, float] = defaultdict(float)
-    read: dict[str, set[str]] = defaultdict(set)
     for query in catalog.running():
         for fragment in query.fragments:
             weights[fragment] += query.weight / len(query.fragments)
+    return weights
+
+
+def least_loaded(catalog: Catalog, reads: tuple[str, ...], utilization: Mapping[str, float]) -> list[str]:
+    """The fragments for a query over the sources `reads`, the best first."""
+    weights = {name: 0.0 for name in utilization} | _weights(catalog)
+    read: dict[str, set[str]] = defaultdict(set)
+    for query in catalog.running():
+        for fragment in query.fragments:
             read[fragment] |= set(query.reads)
     homes = {home for source in catalog.sources() if source.id in reads for home in source.writers}
 

@@ -16,6 +16,7 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import DEFAULT_DEADLINE_MS, FirstOffsets, Query
 from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
+from dsms.model.subplans import SharedSubplan
 from dsms.model.topic_rules import check_result
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
@@ -35,6 +36,7 @@ from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
+from operators.core.errors import UserError
 
 RESULT_PREFIX = "dsms."
 #: The number of queries that differ only in constants and run separately; further ones run together as a family.
@@ -76,7 +78,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     whole = _drafted(statement, name, declared, catalog, environment)
     divided = _divided(whole, declared.fragments, catalog, environment)
     _check_result(statement, divided.query, catalog, environment)
-    placed_query, views = _placed_among_others(divided, catalog, environment)
+    pinned = _pinned(declared, environment)
+    placed_query, views = _placed_among_others(divided, pinned, catalog, environment)
     query = environment.result_topic(placed_query, whole.node) if statement.fills is None else placed_query
     computed_from = tuple(
         f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)
@@ -148,12 +151,25 @@ def _check_result(statement: st.ContinuousQuery, query: Query, catalog: Catalog,
     environment.limits.check("partitions", query.partitions, "the result would have {} partitions")
 
 
-def _placed_among_others(draft: _Draft, catalog: Catalog, environment: Environment) -> tuple[Query, list[str]]:
-    """The query with its family, the queries from whose rows it is computed, and its fragment; and the names of those
-    queries. Raises an error if the query cannot run."""
+def _pinned(declared: _Declared, environment: Environment) -> str | None:
+    """The fragment that the statement names; None if it names none. Raises UserError if there is no such fragment."""
+    wanted: str | None = declared.settings.get("fragment")
+    known = environment.utilization()
+    if wanted is not None and declared.fragments > 1:
+        raise UserError("FRAGMENT cannot be combined with FRAGMENTS", hint="several fragments run a divided query")
+    if wanted is not None and wanted not in known:
+        raise UserError(f'there is no fragment "{wanted}"', hint=f"have: {', '.join(known)}")
+    return wanted
+
+
+def _placed_among_others(
+    draft: _Draft, pinned: str | None, catalog: Catalog, environment: Environment
+) -> tuple[Query, list[str]]:
+    """The query with its family, the queries from whose rows it is computed, and its fragment, `pinned` if that is
+    given; and the names of those queries. Raises an error if the query cannot run."""
     plan = PlannedQuery(draft.query.id, draft.query.name, draft.node, draft.query)
     over, views = over_views(plan, _in_family(plan, draft.query, catalog), catalog)
-    query = placed(over, draft.node, catalog, environment.utilization())
+    query = placed(over, planned(over, catalog, plan).optimized, catalog, environment.utilization(), pinned)
     _check_compiles(planned(query, catalog, plan))
     return query, views
 
@@ -256,7 +272,14 @@ def _notices(node: logical.Node, query: Query, given: Mapping[str, object]) -> t
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
     shares = [f"fragments: {', '.join(query.shares)}, each of which runs a shard of the keys"] if query.shares else []
     shares += ["fragments: more are added when the query falls behind"] if query.fragments_by_load else []
+    shares += [_link_notice(subplan) for subplan in query.links]
     return (key, f"output: {query.output.upper()}", *form, *start, *shares, *_quality_notices(query))
+
+
+def _link_notice(subplan: SharedSubplan) -> str:
+    return (
+        f"reads shared subplan {subplan.id} from fragment {subplan.fragment}, which computes it for other queries too"
+    )
 
 
 def _deleted_records_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:

@@ -20,6 +20,13 @@ def fragments_text(query: Query) -> str:
     return now + (", gets more fragments when it falls behind" if query.fragments_by_load else "")
 
 
+def place_text(query: Query) -> str:
+    """Where a query runs, for messages: its fragments, and those from which it reads shared subplans."""
+    plural = "s" if len(query.fragments) > 1 else ""
+    read = ", ".join(f"{subplan.id} from fragment {subplan.fragment}" for subplan in query.links)
+    return f", fragment{plural} {', '.join(query.fragments)}" + (f", reads shared subplans {read}" if read else "")
+
+
 def join_order_text(query: Query) -> str:
     """The order of the joins of a query, for messages; empty if it is the default."""
     if query.next_join_orders is not None:

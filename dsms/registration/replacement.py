@@ -95,7 +95,7 @@ def readers(catalog: Catalog, view: Query) -> list[Query]:
 def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environment: Environment) -> Query:
     """The query of the statement, with the settings that it takes over from the query before it."""
     given = result_settings(statement.clauses)
-    for option in _FIXED:
+    for option in (*_FIXED, "fragment"):
         if option in given and given[option] != getattr(before, option):
             raise _cannot_be_replaced(
                 before, f"{option.upper()} would change from {getattr(before, option)} to {given[option]}"

@@ -36,7 +36,7 @@ from dsms.statements.ddl import (
 )
 from dsms.statements.dml import delete, insert, insert_stream, load, merge, replay, select, update
 from dsms.statements.explain import analyze, plan, result
-from dsms.statements.show import aggregates, alarms, audit, create, describe, entities, executors, objects
+from dsms.statements.show import aggregates, alarms, audit, create, describe, entities, executors, objects, subplans
 from dsms.statements.statement_kind import StatementKind
 from operators.core.call_depth import allow_deep_calls
 from operators.core.errors import UserError
@@ -73,6 +73,7 @@ STATEMENTS: Final = (
     objects.KIND,
     entities.KIND,
     executors.KIND,
+    subplans.KIND,
     aggregates.KIND,
     create.KIND,
     alarms.KIND,

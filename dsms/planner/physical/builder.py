@@ -43,6 +43,15 @@ class Port:
         return frozenset(tuple(names[key] for key in keys) for keys in remaining)
 
 
+@dataclass(frozen=True)
+class Received:
+    """The elements of a plan node that another fragment computes: the link that brings them, as a source, and whether
+    they may have ends."""
+
+    link: Source
+    ends: bool
+
+
 class Builder:
     """Collects vertices; equal vertices over equal inputs become one vertex.
 
@@ -63,12 +72,22 @@ class Builder:
         self._vertices: list[Vertex] = []
         self._exchanges: dict[Exchange, int] = {}
         self._known: dict[str, int] = {}
+        #: The plan nodes that other fragments compute for the plan that is being lowered, by their fingerprints.
+        self.received: Mapping[str, Received] = {}
         #: The port of each lowered logical node, by the node's fingerprint.
         self.lowered: dict[str, Port] = {}
+        self._lowered_over: dict[frozenset[str], dict[str, Port]] = {frozenset(): self.lowered}
 
     def dataflow(self) -> Dataflow:
         """The dataflow built so far."""
         return Dataflow(tuple(self._vertices), tuple(self._exchanges))
+
+    def receive(self, received: Mapping[str, Received]) -> None:
+        """Makes the following plans read some of their nodes through links. Nodes that were lowered over other links
+        are lowered again, because they may be above different ones."""
+        self.received = received
+        ids = frozenset(each.link.id for each in received.values())
+        self.lowered = self._lowered_over.setdefault(ids, {})
 
     def leaf(self, source: Source) -> Port:
         """The records of a source."""

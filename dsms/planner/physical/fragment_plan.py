@@ -14,6 +14,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import FirstOffsets, Former, JoinOrders, Query, Source
 from dsms.model.schema import visible
+from dsms.model.subplans import subplans_below
 from dsms.planner.optimizer.algebra.column_projections import order_columns
 from dsms.planner.optimizer.families import Template, plan_of_members, template_of
 from dsms.planner.optimizer.first_offsets import reading_from
@@ -22,9 +23,16 @@ from dsms.planner.optimizer.optimize import optimize
 from dsms.planner.optimizer.view_matching import computed_from_views
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
-from dsms.planner.physical.lower import lower
-from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, origins, parts
+from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, parts
 from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of
+from dsms.planner.physical.parts.subplans import (
+    ReportPart,
+    SubplanLink,
+    SubplanPart,
+    links_of,
+    lowered,
+    sources_read,
+)
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.former_versions import former_plan, plan_of_former
 from operators.core.errors import UserError
@@ -50,7 +58,7 @@ class PlannedQuery:
     #: The optimised plans of the queries from which it is computed.
     views: tuple[logical.Node, ...] = ()
     #: If several fragments run the query, the part of it that this plan runs; None: the whole query.
-    part: SegmentPart | None = None
+    part: SegmentPart | SubplanPart | ReportPart | None = None
     #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
     #: other fragments.
     reports: bool = True
@@ -62,18 +70,27 @@ class PlannedQuery:
 
     @property
     def sources(self) -> Iterable[Source]:
-        """The sources, or links, that it reads."""
-        return properties.sources(self.node) if self.part is None else self.part.sources
+        """The sources and links that it reads."""
+        if self.part is not None:
+            return self.part.sources
+        return sources_read(self.optimized, self.links) if self.links else properties.sources(self.node)
+
+    @cached_property
+    def links(self) -> tuple[SubplanLink, ...]:
+        """The shared subplans in its plan that other fragments compute."""
+        if self.sink is None or self.part is not None:
+            return ()
+        return links_of(self.sink.links, self.optimized)
 
     @property
     def result_partitions(self) -> dict[str, ResultPartitions]:
         """The topic partitions to which it publishes, by its id."""
+        if self.part is not None and (target := self.part.target) is not None:
+            return {self.id: ResultPartitions(target.topic, frozenset(target.partitions))}
         if self.sink is None or self.next_of is not None:
             return {}
         if self.part is None:
             return result_partitions_of(self.sink)
-        if (target := self.part.target) is not None:
-            return {self.id: ResultPartitions(target.topic, frozenset(target.partitions))}
         return {self.id: result_partitions_of(self.sink)[self.id]}
 
     @property
@@ -143,6 +160,8 @@ class FragmentPlan:
     skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     #: The queries that could not be planned, by name, with the reason. (Another version of dsms accepted them.)
     unplanned: Mapping[str, str] = field(default_factory=dict)
+    #: The sources of each query of another fragment that reads a shared subplan of this one, by id.
+    sources_of_readers: frozenset[frozenset[str]] = frozenset()
 
     @property
     def result_partitions(self) -> dict[str, ResultPartitions]:
@@ -154,7 +173,7 @@ class FragmentPlan:
     @property
     def divided_result_partitions(self) -> dict[str, ResultPartitions]:
         """All result partitions of the queries that this fragment runs together with others, by query id."""
-        sinks = [planned.sink for planned in self.queries.values() if planned.part is not None]
+        sinks = [planned.sink for planned in self.queries.values() if isinstance(planned.part, SegmentPart)]
         return {sink.id: ResultPartitions(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
 
     def takes_over(self, before: FragmentPlan) -> bool:
@@ -173,8 +192,9 @@ class FragmentPlan:
     @property
     def links(self) -> dict[str, int]:
         """The topics of the links that its parts read and write, with their numbers of partitions."""
-        shared = (planned.part for planned in self.queries.values() if planned.part is not None)
-        return {topic: part.share.of**2 for part in shared for topic in part.topics}
+        parts = (planned.part for planned in self.queries.values() if planned.part is not None)
+        read = (link.subplan.topic for planned in self.queries.values() for link in planned.links)
+        return {topic: count for part in parts for topic, count in part.topics.items()} | dict.fromkeys(read, 1)
 
 
 def plan_fragment(
@@ -194,6 +214,7 @@ def plan_fragment(
                 queries += plans_of(query, catalog, known)
             elif fragment is not None and fragment in query.shares:
                 queries += _share_of(query, fragment, catalog, known)
+            queries += _for_readers(query, fragment, catalog, known)
         except UserError as error:
             unplanned[query.name] = str(error)
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
@@ -209,7 +230,31 @@ def plan_fragment(
     )
     skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
-    return FragmentPlan(catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned)
+    readers = frozenset(_sources_of_readers(catalog, fragment))
+    return FragmentPlan(catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, readers)
+
+
+def _for_readers(
+    query: Query, fragment: str | None, catalog: Catalog, known: Mapping[str, PlannedQuery]
+) -> Iterator[PlannedQuery]:
+    """The parts that a fragment runs for a query that reads its shared subplans: the subplans themselves, and the
+    reports of the rows in fault below them."""
+    here = [each for each in subplans_below(query.links) if fragment in (None, each.fragment)]
+    plan = planned(query, catalog, known.get(query.id)) if here else None
+    for link in links_of(here, plan.optimized) if plan is not None else ():
+        nested = links_of(link.subplan.links, link.node)
+        parts = SubplanPart(link.subplan, link.node, nested), ReportPart(query.id, query.name, link, nested)
+        for part in parts:
+            before = known.get(part.id)
+            same = before is not None and before.part == part
+            yield before if before is not None and same else PlannedQuery(part.id, query.name, link.node, part=part)
+
+
+def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[frozenset[str]]:
+    streams = {source.id for source in catalog.sources()}
+    for query in catalog.running():
+        if any(each.fragment == fragment for each in subplans_below(query.links)):
+            yield frozenset(streams.intersection(query.reads))
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
@@ -222,12 +267,16 @@ def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
 def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> list[PlannedQuery]:
     """The parts of a divided query that a fragment runs."""
     share = Shard(query.shares.index(fragment), len(query.shares))
-    before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
+    before = [planned for planned in known.values() if _is_part_of(planned, query)]
     if before and all(_same_partitions(planned.node, catalog) for planned in before):
         return before
     node = plan_of(query.name, catalog)
     whole = divided(PlannedQuery(query.id, query.name, node, query), catalog.cluster)
     return [PlannedQuery(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
+
+
+def _is_part_of(planned: PlannedQuery, query: Query) -> bool:
+    return isinstance(planned.part, SegmentPart) and planned.part.whole.query == query
 
 
 def divided(query: PlannedQuery, cluster: str) -> DividedQuery:
@@ -325,20 +374,21 @@ def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bo
     fragments.
     """
     builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
-    order, outputs, grafted = list[str](), dict[str, Output](), list[SegmentPart]()
+    order, outputs, causes = list[str](), dict[str, Output](), dict[int, Source]()
     for query in queries:
         order.append(query.id)
         if query.part is not None:
             outputs[query.id] = query.part.output(builder)
-            grafted.append(query.part)
+            causes |= query.part.origins
         elif (member := query.member) is None:
+            causes |= {source.number: source for source in properties.sources(query.node)} if query.links else {}
             outputs[query.id] = _add_output(query, query.optimized, builder)
         else:
             families.setdefault(member.family, []).append((query, member))
     for members in families.values():
         outputs |= _add_family(members, builder)
     listed = tuple(outputs[query] for query in order)
-    return Lane(lane_id, builder.sources, builder.dataflow(), listed, origins(grafted))
+    return Lane(lane_id, builder.sources, builder.dataflow(), listed, causes)
 
 
 def _add_family(members: list[tuple[PlannedQuery, Template]], builder: Builder) -> dict[str, Output]:
@@ -382,16 +432,11 @@ def _result(query: PlannedQuery, node: logical.Node, builder: Builder) -> Port:
     that of the former query.
     """
     if query.sink is None or query.sink.since is None:
-        return _lowered(node, builder)
+        return lowered(node, query.links, builder)
     nodes = [node] if query.former is None else [node, optimize(query.former)]
     columns = visible(query.node)
-    ports = [_lowered(order_columns(plan, columns.names), builder) for plan in nodes]
+    ports = [lowered(order_columns(plan, columns.names), (), builder) for plan in nodes]
     return builder.add(Switch(query.id, query.sink.since, query.sink.is_cql_stream), ports, columns)
-
-
-def _lowered(node: logical.Node, builder: Builder) -> Port:
-    builder.scope = frozenset(source.number for source in properties.sources(node))
-    return lower(node, builder)
 
 
 def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:

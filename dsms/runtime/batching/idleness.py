@@ -6,13 +6,13 @@ The decision is logged as heartbeats before it takes effect, so a replay repeats
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from dsms.model.objects import Source
 from dsms.planner.physical.lane import Lane
-from dsms.planner.physical.parts.links import is_link, query_of
+from dsms.planner.physical.parts.links import Link, is_link, query_of
 from dsms.runtime.batching.offsets import Positions
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
@@ -100,6 +100,7 @@ def sources_of_queries(lanes: Iterable[Lane]) -> Collection[SourceGroup]:
 
     def group_of(query: str, above: frozenset[str]) -> set[str]:
         group = {source for source in read[query] if not (is_link(source) or sources[source].table)}
+        group.update(*(each.below for at in read[query] if isinstance(each := sources[at], Link)))
         fillers = {filling[source] for source in read[query] & filling.keys()} - above
         return group.union(*(group_of(filler, above | {filler}) for filler in fillers))
 
@@ -107,7 +108,9 @@ def sources_of_queries(lanes: Iterable[Lane]) -> Collection[SourceGroup]:
 
 
 def heartbeats_due(
-    activities: Mapping[str, SourceActivity], groups: Iterable[SourceGroup]
+    activities: Mapping[str, SourceActivity],
+    groups: Iterable[SourceGroup],
+    passed_by_others: Callable[[str], int] = lambda _: BEGINNING,
 ) -> dict[str, dict[int, Heartbeat]]:
     """The heartbeats to log now, by source; they advance idle partitions. `groups` are the sources of each query.
 
@@ -115,6 +118,9 @@ def heartbeats_due(
     source whose partitions are all idle must not hold back any query. It advances to the least frontier of the query's
     other sources. If all sources of the query are idle, they advance past their greatest instant. If several queries
     read the source, the greatest of these instants applies.
+
+    Other fragments read some sources of a query that reads shared subplans. Its idle sources also advance to the least
+    frontier that these fragments report (`passed_by_others`).
     """
     times = {
         source: each.passed_by_others if each.all_idle else each.high - each.source.slack
@@ -124,9 +130,10 @@ def heartbeats_due(
         in_group = [activities[source] for source in group if source in activities]
         frontiers = [each.frontier for each in in_group if not each.all_idle]
         time = min(frontiers) if frontiers else max((each.next_instant for each in in_group), default=BEGINNING)
-        for each in in_group:
-            if each.all_idle:
-                times[each.source.id] = max(times[each.source.id], time)
+        idle = [each.source.id for each in in_group if each.all_idle]
+        if idle and (elsewhere := [passed_by_others(source) for source in group if source not in activities]):
+            time = max(time, min([*frontiers, *elsewhere]))
+        times |= {source: max(times[source], time) for source in idle}
     due = {source: _beats(each, times[source]) for source, each in activities.items()}
     return {source: beats for source, beats in due.items() if beats}
 

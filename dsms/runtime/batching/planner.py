@@ -185,8 +185,8 @@ class BatchPlanner:
         self._warn_of_future_instants(activities.values())
         if not any(activity.idle for activity in activities.values()):
             return log
-        groups = sources_of_queries(given.lanes[lane] for lane in positions)
-        if beats := heartbeats_due(activities, groups):
+        groups = {*sources_of_queries(given.lanes[lane] for lane in positions), *given.sources_of_readers}
+        if beats := heartbeats_due(activities, groups, self._passed_by_others):
             log.promise(beats, partial(self._ends_of, given, sources))
         return log
 

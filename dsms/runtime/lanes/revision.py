@@ -129,7 +129,7 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
 
 
 #: Identifies the plans of the queries of a lane.
-PlanIds = tuple[tuple[str, bool, bool, int, JoinOrders], ...]
+PlanIds = tuple[tuple[str, bool, bool, int, JoinOrders, tuple[str, ...]], ...]
 #: Compiled lanes, by the plans of their queries.
 Compiled = dict[PlanIds, Lane]
 
@@ -150,7 +150,7 @@ def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> L
 def _plan_ids(queries: Iterable[str], plan: FragmentPlan) -> PlanIds:
     planned = (plan.queries[query] for query in queries)
     return tuple(
-        (query.id, query.member is None, query.former is None, _partitions(query), query.join_orders)
+        (query.id, query.member is None, query.former is None, _partitions(query), query.join_orders, _links(query))
         for query in planned
     )
 
@@ -159,6 +159,11 @@ def _partitions(query: PlannedQuery) -> int:
     """The total number of partitions of the query's sources. It changes whenever a source changes its partitions,
     because partitions are only ever added."""
     return sum(len(source.partitions_read) for source in query.sources)
+
+
+def _links(query: PlannedQuery) -> tuple[str, ...]:
+    """The ids of the links that it reads in place of parts of its plan."""
+    return tuple(link.subplan.id for link in (query.links if query.part is None else query.part.links))
 
 
 def _sources(progress: LaneManifest, plan: FragmentPlan) -> dict[str, Source]:

@@ -11,7 +11,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.types import type_sql
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.object_columns import schema_and_keys
-from dsms.registration.query_settings import state_limit_text
+from dsms.registration.query_settings import place_text, state_limit_text
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.object_kinds import KINDS
 from dsms.statements.statement_kind import StatementKind, named
@@ -33,9 +33,15 @@ def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> A
     item = catalog.find_any(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(item, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
-    weight = f", weight {item.weight:g}{state_limit_text(item)}" if isinstance(item, Query) else ""
-    message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{weight}{_promises(item)}'
+    message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{_settings(item)}{_promises(item)}'
     return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=item.name)
+
+
+def _settings(item: Object) -> str:
+    """The weight of a query, the limit of its state, and where it runs."""
+    if not isinstance(item, Query):
+        return ""
+    return f", weight {item.weight:g}{state_limit_text(item)}{'' if item.periodic else place_text(item)}"
 
 
 def _promises(item: Object) -> str:

@@ -38,6 +38,7 @@ def test_what_makes_a_replacement_differ() -> None:
 def test_what_is_reset() -> None:
     on_replacement = defaults_of(Query, lambda role: role.on_replacement == "reset")
     shared = {"family": None, "constants": None, "grouped": False, "match_digests": (), "over": (), "halted": False}
+    shared |= {"links": (), "operators": ()}
     assert on_replacement == {**shared, "since": None, "former": None, "earlier": ()}
     orders = {"join_orders": (), "next_join_orders": None}
     assert defaults_of(Query, lambda role: role.reset_on_division) == {**shared, "shares": (), **orders}

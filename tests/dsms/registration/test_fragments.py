@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
+from operators.core.errors import UserError
 from tests.dsms.runtime.test_epoch import LOGS, message
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
@@ -109,3 +110,29 @@ def test_home_reads_a_source_for_dead_letters_if_only_others_read_it() -> None:
     assert catalog.get("T").home == "0"
     assert list(plan_fragment(catalog, 1, fragment="0").queries) == [catalog.get("T").id]
     assert list(plan_fragment(catalog, 1, fragment="1").queries) == [moved.id]
+
+
+def test_a_query_leaves_a_busy_fragment_and_reads_what_it_shares_from_there() -> None:
+    groups = "SELECT k, MAX(v) AS m FROM B GROUP BY k"
+    texts = [groups.replace("SELECT", "SELECT STREAMED"), f"SELECT STREAMED m FROM ({groups})"]
+    few = dealt(texts, 2)
+    assert few.get("q1").fragment == few.get("q0").fragment
+    assert few.get("q1").links == ()
+    many = dealt([texts[0], *[texts[1]] * 23], 2)
+    places = Counter(query.fragment for query in many.queries())
+    assert places.keys() == {"0", "1"}
+    assert min(places.values()) >= 8
+    (home,) = {subplan.fragment for subplan in many.subplans()}
+    assert home == many.get("q0").fragment
+    assert len(many.subplans()) == 1
+    assert all(bool(query.links) == (query.fragment != home) for query in many.queries())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [("FRAGMENT = '7'", 'there is no fragment "7"'), ("FRAGMENT = '1', FRAGMENTS = 2", "cannot be combined")],
+)
+def test_a_wrong_fragment_is_refused(options: str, message: str) -> None:
+    catalog = dealt([], 2)
+    with pytest.raises(UserError, match=message):
+        apply_all(f"CREATE QUERY q WITH ({options}) AS {QUERIES[1]}", catalog, FakeEnvironment({}, 2))

@@ -17,10 +17,14 @@ _NONE = ColumnBounds()
 
 
 def lower(node: logical.Node, builder: Builder) -> Port:
-    """The port of a node; equal nodes have the same port."""
+    """The port of a node; equal nodes have the same port. A node that another fragment computes is read from its
+    link."""
     identity = fingerprint(node)
     if identity not in builder.lowered:
-        builder.lowered[identity] = lowering(node, builder)
+        received = builder.received.get(identity)
+        builder.lowered[identity] = (
+            lowering(node, builder) if received is None else replace(builder.leaf(received.link), ends=received.ends)
+        )
     return builder.lowered[identity]
 
 

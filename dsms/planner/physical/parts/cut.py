@@ -8,7 +8,6 @@ Elements keep their instants and orders, so the records of the result are the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -133,6 +132,8 @@ class SegmentPart:
     whole: DividedQuery
     share: Shard
     exchange: int | None
+    #: It reads no shared subplans.
+    links = ()
 
     @property
     def id(self) -> str:
@@ -173,10 +174,15 @@ class SegmentPart:
         return [*(self.restricted(source) for source in own if self.segment == 0), *links]
 
     @property
-    def topics(self) -> list[str]:
-        """The topics of the links that it reads and writes."""
+    def topics(self) -> dict[str, int]:
+        """The topics of the links that it reads and writes, with their numbers of partitions."""
         read = [source.topic for source in self.sources if isinstance(source, Link)]
-        return read if self.target is None else [*read, self.target.topic]
+        return dict.fromkeys(read if self.target is None else [*read, self.target.topic], self.share.of**2)
+
+    @property
+    def origins(self) -> dict[int, Source]:
+        """The sources, by number, whose records cause its elements."""
+        return self.whole.lane.sources
 
     def _leaves(self) -> frozenset[int]:
         return self.whole.flow.vertices[self.vertex].leaves
@@ -264,8 +270,3 @@ class _Graft:
             if whole.flow.vertices[whole.flow.exchanges[number].producer].leaves & vertex.leaves
         )
         return frozenset(links)
-
-
-def origins(grafted: Iterable[SegmentPart]) -> dict[int, Source]:
-    """The sources, by number, whose records cause the elements of parts."""
-    return {number: source for part in grafted for number, source in part.whole.lane.sources.items()}

@@ -27,6 +27,8 @@ class Link(Source, frozen=True, kw_only=True, tag="link"):
     """A link as a source of the part that reads it. Its records contain elements, which need no tagger."""
 
     elements: Any
+    #: The ids of the sources below a shared subplan: a silent one of them must not hold back its readers.
+    below: tuple[str, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:

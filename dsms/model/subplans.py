@@ -1,0 +1,43 @@
+"""Shared subplans: the parts of plans that one fragment computes for the queries of other fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+
+class SharedSubplan(msgspec.Struct, frozen=True):
+    """A part of the plans of several queries that one fragment computes for the queries of other fragments, which read
+    its elements through a link. Each of these queries holds it, so it exists as long as one of them does."""
+
+    #: The id of the link as a source. It begins with the id of the first query that read it.
+    id: str
+    #: The internal topic of the link.
+    topic: str
+    #: The digest of the part of the plan, which all readers have in their plans.
+    digest: str
+    #: The fragment that computes it.
+    fragment: str
+    #: The subplans that it reads itself, through links from other fragments.
+    links: tuple[SharedSubplan, ...] = ()
+    #: The digests of the parts with state that the fragment computes for it.
+    operators: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """A short name for lists of operators and their queries."""
+        return f"subplan {self.digest[:8]}"
+
+
+def subplans_below(subplans: Iterable[SharedSubplan]) -> Iterator[SharedSubplan]:
+    """Subplans, and those that they read themselves, directly or indirectly.
+
+    >>> window = SharedSubplan("o1~a", "t", "a", "0")
+    >>> join = SharedSubplan("o2~b", "t", "b", "1", (window,))
+    >>> [subplan.id for subplan in subplans_below([join])]
+    ['o2~b', 'o1~a']
+    """
+    for subplan in subplans:
+        yield subplan
+        yield from subplans_below(subplan.links)

@@ -1,0 +1,260 @@
+"""Shared subplans: parts of plans that one fragment computes for the queries of several fragments.
+
+A fragment that reads a shared subplan replaces the plan node by a link, an internal topic with the node's elements. The
+elements keep their instants and orders, so the records of the results are the same as if the fragment computed the node
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from connectors.kafka.client.names import internal_topic
+from dsms.model import logical, properties
+from dsms.model.fingerprint import fingerprint
+from dsms.model.identity_memo import memoized_by_identity
+from dsms.model.objects import Source
+from dsms.model.replace_inputs import with_inputs
+from dsms.model.subplans import SharedSubplan
+from dsms.planner.optimizer.algebra.conjuncts import total
+from dsms.planner.physical.builder import Builder, Port, Received
+from dsms.planner.physical.lane import Output
+from dsms.planner.physical.lower import lower
+from dsms.planner.physical.parts.links import Link, LinkTarget, Shard
+from dsms.planner.physical.parts.send import RECEIVER, Send
+from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.function import Holistic, Linear
+from operators.aggregates.user_defined import function_of
+from operators.expressions import Literal
+from operators.relational.filter import Filter
+
+#: A link has one sender and one receiver: all fragments that read it read its single partition.
+_SENDER = Shard(0, 1)
+#: The numbers of these links are above those of sources and of the links of divided queries.
+_FIRST_NUMBER, _NUMBER_DIGITS = 1 << 60, 14
+#: Nodes with state that is worth a link. A tagger is not: reading its elements from Kafka costs more than tagging does.
+_WORTHWHILE = (
+    logical.Join,
+    logical.AsofJoin,
+    logical.GroupBy,
+    logical.Distinct,
+    logical.SetOperation,
+    logical.TopK,
+    logical.RowWindow,
+)
+#: Nodes that never put a row in fault, apart from their expressions and aggregates.
+_FAULTLESS = (*_WORTHWHILE, logical.SemiJoin, logical.Union, logical.TimeWindow, logical.Restamp, logical.Sync)
+
+
+@memoized_by_identity(4_096)
+def digest_of(node: logical.Node) -> str:
+    """A name for a part of a plan. Equal parts of all queries have one name, also after partitions were added to their
+    sources, or other fragments write the dead letters of these."""
+    return fingerprint(_without_life(node))[:24]
+
+
+def _without_life(node: logical.Node) -> logical.Node:
+    """The node over sources without what changes while they are read."""
+    if isinstance(node, logical.StreamScan):
+        return replace(node, source=Source(name="", id=node.source.id, sql="", columns=(), topic=""))
+    return with_inputs(node, tuple(map(_without_life, properties.inputs(node))))
+
+
+def shareable(node: logical.Node) -> bool:
+    """Whether a fragment can read the node from another one, and whether that is worth a link.
+
+    Its constants, its promises and its settings must not depend on the rest of the query. Rows can be in fault only
+    where records are read; in later stages, each query reports its rows in fault itself.
+    """
+    return isinstance(node, _WORTHWHILE) and _cuttable(node)
+
+
+def _cuttable(node: logical.Node) -> bool:
+    if isinstance(node, logical.StreamScan):
+        return not (node.promises or node.source.constraints or node.source.table)
+    stays_cuttable = _runs_where_records_are_read(node) or _faultless(node)
+    return stays_cuttable and all(map(_cuttable, properties.inputs(node)))
+
+
+def _runs_where_records_are_read(node: logical.Node) -> bool:
+    if isinstance(node, logical.Filter | logical.Project):
+        return _runs_where_records_are_read(node.input)
+    return isinstance(node, logical.StreamScan) and not node.keys
+
+
+def _faultless(node: logical.Node) -> bool:
+    match node:
+        case logical.Filter(predicate=predicate):
+            return total(predicate)
+        case logical.Project(outputs=outputs):
+            return all(total(value) for _, value in outputs)
+        case logical.Join(residual=residual) | logical.SemiJoin(residual=residual):
+            return residual is None or total(residual)
+        case logical.GroupBy(aggregates=aggregates):
+            return not any(map(_may_fail, aggregates))
+    return isinstance(node, _FAULTLESS)
+
+
+def _may_fail(aggregate: Aggregate) -> bool:
+    """Whether the aggregate can have no value: because of its sums, or because a user's code computes it."""
+    method = function_of(aggregate).method if aggregate.definition is None else None
+    return method is None or (isinstance(method, Linear | Holistic) and method.fault is not None)
+
+
+@dataclass(frozen=True)
+class SubplanLink:
+    """The link of a shared subplan that a plan reads in place of `node`."""
+
+    subplan: SharedSubplan
+    node: logical.Node
+
+    @cached_property
+    def received(self) -> Received:
+        """The link as a source, for the plans that read it."""
+        builder = Builder()
+        port = lowered(self.node, (), builder)
+        subplan, sources = self.subplan, properties.sources(self.node)
+        link = Link(
+            name=subplan.name,
+            id=subplan.id,
+            sql="",
+            columns=(),
+            topic=subplan.topic,
+            idle_ms=None,
+            partitions=1,
+            number=_FIRST_NUMBER + int(fingerprint(subplan.id)[:_NUMBER_DIGITS], 16),
+            elements=port.schema,
+            below=tuple(source.id for source in sources if not source.table),
+        )
+        return Received(link, port.ends)
+
+
+def links_of(subplans: Iterable[SharedSubplan], node: logical.Node) -> tuple[SubplanLink, ...]:
+    """The links for the parts of a plan that other fragments compute. A subplan that the plan does not contain is left
+    out: another version of dsms may plan the query differently."""
+    wanted = {subplan.digest: subplan for subplan in subplans}
+    if not wanted:
+        return ()
+    found = {digest_of(part): part for part in properties.walk(node) if isinstance(part, _WORTHWHILE)}
+    return tuple(SubplanLink(subplan, found[digest]) for digest, subplan in wanted.items() if digest in found)
+
+
+def sources_read(node: logical.Node, links: Iterable[SubplanLink]) -> list[Source]:
+    """The sources that a plan reads itself, and the links that it reads in place of parts of it."""
+    by_node = {fingerprint(link.node): link for link in links}
+    read: dict[str, Source] = {}
+    waiting = [node]
+    while waiting:
+        above = waiting.pop()
+        if (link := by_node.get(fingerprint(above))) is not None:
+            read[link.subplan.id] = link.received.link
+        elif isinstance(above, logical.StreamScan):
+            read |= {source.id: source for source in properties.sources(above)}
+        else:
+            waiting.extend(reversed(properties.inputs(above)))
+    return list(read.values())
+
+
+def lowered(node: logical.Node, links: Sequence[SubplanLink], builder: Builder) -> Port:
+    """The port of a plan that reads some of its parts through links."""
+    builder.receive({fingerprint(link.node): link.received for link in links})
+    builder.scope = frozenset(source.number for source in sources_read(node, links))
+    return lower(node, builder)
+
+
+@dataclass(frozen=True)
+class SubplanPart:
+    """The work of a fragment for a shared subplan: it computes the node, over the links that it reads itself, and sends
+    the elements to the link."""
+
+    subplan: SharedSubplan
+    node: logical.Node
+    links: tuple[SubplanLink, ...]
+
+    @property
+    def id(self) -> str:
+        """The id under which the part is planned and its progress is stored; it begins with the id of the link."""
+        return f"{self.subplan.id}.0"
+
+    @property
+    def target(self) -> LinkTarget:
+        """The link to which it sends its elements."""
+        return LinkTarget(self.subplan.topic, _SENDER)
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources and links that it reads."""
+        return sources_read(self.node, self.links)
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The topics of the links that it reads and writes, with their numbers of partitions."""
+        return {link.subplan.topic: 1 for link in self.links} | {self.subplan.topic: 1}
+
+    @property
+    def origins(self) -> Mapping[int, Source]:
+        """The sources, by number, whose records cause its elements."""
+        return {source.number: source for source in properties.sources(self.node)}
+
+    def output(self, builder: Builder) -> Output:
+        """Adds the part to a dataflow."""
+        port = lowered(self.node, self.links, builder)
+        sent = builder.add(Send(None, _SENDER), [port], port.schema.append(pa.field(RECEIVER, pa.int64())))
+        return Output(self.id, self.subplan.name, sent.vertex, port.schema, (), True, reports=False, link=self.target)
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """Reports the rows in fault below a shared subplan for a query of another fragment, which does not see them."""
+
+    query: str
+    name: str
+    shared: SubplanLink
+    links: tuple[SubplanLink, ...]
+
+    @property
+    def id(self) -> str:
+        """The id under which the part is planned; it begins with the id of the query."""
+        return f"{self.query}~{self.shared.subplan.digest[:12]}.faults"
+
+    #: It sends nothing, so it writes no link.
+    target = None
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The topics of the links that it reads, with their numbers of partitions."""
+        return {link.subplan.topic: 1 for link in self.links}
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources and links that it reads."""
+        return sources_read(self.shared.node, self.links)
+
+    @property
+    def origins(self) -> Mapping[int, Source]:
+        """The sources, by number, whose records cause the rows in fault."""
+        return {source.number: source for source in properties.sources(self.shared.node)}
+
+    def output(self, builder: Builder) -> Output:
+        """Adds a result without rows above the node."""
+        port = lowered(self.shared.node, self.links, builder)
+        nothing = builder.add(Filter(Literal(False, pa.bool_())), [port], port.schema)
+        return Output(self.id, self.name, nothing.vertex, port.schema, (), True)
+
+
+def worthwhile(node: logical.Node) -> bool:
+    """Whether the node has state that is worth a link, if it can be read from another fragment at all."""
+    return isinstance(node, _WORTHWHILE)
+
+
+def topic_of_subplan(cluster: str, query: str, name: str) -> str:
+    """The topic of the link of a shared subplan, which is named after the query that is the first to read it.
+
+    >>> topic_of_subplan("main", "o5", "ab12v7")
+    '_dsms.main.subplan.o5.ab12v7'
+    """
+    return internal_topic(cluster, f"subplan.{query}.{name}")

@@ -1,0 +1,141 @@
+"""Queries of several fragments that read shared subplans through links publish the records of one fragment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.model.catalog import Catalog
+from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.registration.placement import fragments_of
+from tests.dsms.registration.test_fragments import SOURCES
+from tests.dsms.runtime.test_epoch import RECORD, message
+from tests.support.fake_environment import FakeEnvironment, apply_all
+from tests.support.pure_shares import Services, run_shares
+from tests.support.strategies import examples
+
+JOIN = "SELECT X.k, X.v, Y.v AS w FROM A [Range 5] AS X JOIN B [Range 5] AS Y ON X.k = Y.k"
+GROUPS = "SELECT k, COUNT(*) AS n, MAX(v) AS m FROM A GROUP BY k"
+#: Queries that contain each other's operators; "6 / v" puts rows in fault where records are read.
+QUERIES = (
+    (
+        JOIN,
+        f"SELECT k, COUNT(*) AS n, MAX(v) AS m, MAX(w) AS l FROM ({JOIN}) GROUP BY k",
+        f"SELECT n, COUNT(*) AS c, MAX(m) AS m, MAX(l) AS l "
+        f"FROM (SELECT k, COUNT(*) AS n, MAX(v) AS m, MAX(w) AS l FROM ({JOIN}) GROUP BY k) GROUP BY n",
+        f"SELECT J.k, J.v, J.w, S.v AS s FROM ({JOIN}) AS J JOIN R(S) AS S ON S.k = J.k",
+    ),
+    (
+        GROUPS,
+        f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({GROUPS}) GROUP BY n",
+        f"SELECT k, 6 / n AS q, m FROM ({GROUPS})",
+        f"SELECT G.k, G.n, G.m, B.v FROM ({GROUPS}) AS G JOIN B [Range 3] AS B ON B.k = G.k",
+    ),
+    (
+        "SELECT k, v, 6 / v AS q FROM A [Rows 3]",
+        "SELECT k, v, 6 / v AS q, COUNT(*) AS n FROM A [Rows 3] GROUP BY k, v",
+        "SELECT k, COUNT(*) AS n FROM (SELECT k, 6 / v AS q FROM A) GROUP BY k",
+        "SELECT n, COUNT(*) AS c "
+        "FROM (SELECT k, COUNT(*) AS n FROM (SELECT k, 6 / v AS q FROM A) GROUP BY k) GROUP BY n",
+    ),
+    ("SELECT DISTINCT k FROM B", "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM B)"),
+)
+DRAWN = st.lists(st.sampled_from(QUERIES), min_size=1, max_size=2).flatmap(
+    lambda groups: st.lists(
+        st.tuples(st.sampled_from([text for group in groups for text in group]), st.integers(0, 2)),
+        min_size=2,
+        max_size=6,
+    )
+)
+LOGS = st.lists(st.lists(RECORD, max_size=10), min_size=1, max_size=2)
+TURN = st.tuples(st.integers(0, 2), st.integers(1, 12), st.sampled_from([False, False, True]))
+
+
+def streamed(text: str) -> str:
+    return text.replace("SELECT", "SELECT STREAMED", 1)
+
+
+def placed_at(fragments: Sequence[int], queries: Sequence[str], count: int, partitions: int = 1) -> Catalog:
+    """A catalog with queries q0, q1, …, each in the given fragment."""
+    known = {topic: dict.fromkeys(range(partitions), 0) for topic in "tu"}
+    sql = ";".join(
+        f"CREATE QUERY q{at} WITH (FRAGMENT = '{fragment}') AS {streamed(text)}"
+        for at, (fragment, text) in enumerate(zip(fragments, queries, strict=True))
+    )
+    return apply_all(SOURCES + sql, environment=FakeEnvironment(known, count))[0]
+
+
+def run_over(logs, catalogs: list[Catalog], targets: int = 1, turns: Sequence = ()) -> Services:
+    ended = [[*log, ("z", 1, 99, None)] for log in logs]  # makes all earlier instants final at the end
+    messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(ended)}
+    return run_shares(Services({"t": messages, "u": messages}), catalogs, targets, turns)
+
+
+def results(services: Services) -> Mapping[str, list]:
+    return {log: rows for log, rows in services.results.items() if rows}
+
+
+def stateful_vertices(catalog: Catalog) -> Counter[str]:
+    """How often each operator with state runs in the fragments, apart from those that only hold elements back."""
+    counts: Counter[str] = Counter()
+    for fragment in fragments_of(catalog, 1):
+        flow = compile_lane("all", plan_fragment(catalog, 1, fragment=fragment).queries.values()).flow
+        for vertex in flow.vertices:
+            if vertex.operator is not None and vertex.operator.traces():
+                counts[vertex.kind] += 1
+    return counts
+
+
+@settings(max_examples=examples(150))
+@given(
+    LOGS,
+    DRAWN,
+    st.integers(2, 3),
+    st.integers(1, 3),
+    st.lists(TURN, max_size=12),
+)
+def test_links_do_not_change_the_records(logs, drawn, count, targets, turns) -> None:
+    texts, fragments = [text for text, _ in drawn], [at % count for _, at in drawn]
+    whole = run_over(logs, [placed_at([0] * len(texts), texts, 1, len(logs))])
+    parts = run_over(logs, [placed_at(fragments, texts, count, len(logs))], targets, turns)
+    assert results(parts) == results(whole)
+    assert Counter(map(repr, parts.dead)) == Counter(map(repr, whole.dead))
+
+
+@settings(max_examples=examples(60))
+@given(LOGS, DRAWN, st.integers(2, 3), st.lists(TURN, min_size=6, max_size=20), st.integers(0, 4))
+def test_readers_keep_what_they_read_when_other_queries_go(logs, drawn, count, turns, dropped) -> None:
+    """The fragments begin again, without state, after a query was dropped whose operators others read."""
+    texts, fragments = [text for text, _ in drawn], [at % count for _, at in drawn]
+    gone, partitions = f"q{dropped % (len(texts) - 1)}", len(logs)
+    whole = run_over(logs, [placed_at([0] * len(texts), texts, 1, partitions)])
+    before = placed_at(fragments, texts, count, partitions)
+    after, _ = apply_all(f"DROP QUERY {gone}", before, FakeEnvironment({}, count))
+    parts = run_over(logs, [before, after], 2, turns)
+    kept = {log: rows for log, rows in results(whole).items() if not log.startswith(f"{gone}/")}
+    assert {log: rows for log, rows in results(parts).items() if not log.startswith(f"{gone}/")} == kept
+
+
+def test_a_shared_join_runs_once_in_the_cluster() -> None:
+    texts = QUERIES[0][:3]
+    catalog, alone = placed_at([0, 1, 2], texts, 3), placed_at([0, 0, 0], texts, 1)
+    assert [catalog.get(f"q{at}").fragment for at in range(3)] == ["0", "1", "2"]
+    for kind in ("Join", "GroupBy"):
+        assert stateful_vertices(catalog)[kind] == stateful_vertices(alone)[kind]
+    (groups,) = catalog.get("q2").links
+    assert groups.fragment == "1"
+    assert [join.fragment for join in groups.links] == ["0"]
+
+
+def test_the_link_goes_with_its_last_reader() -> None:
+    catalog = placed_at([0, 1, 1], QUERIES[0][:3], 2)
+    (join,) = catalog.get("q1").links
+    without_owner, _ = apply_all("DROP QUERY q1", catalog, FakeEnvironment({}, 2))
+    assert without_owner.subplans() == [join]
+    assert without_owner.dropped_topics.keys() == set()
+    without_readers, _ = apply_all("DROP QUERY q2", without_owner, FakeEnvironment({}, 2))
+    assert without_readers.subplans() == []
+    assert without_readers.dropped_topics.keys() == {join.topic}
