@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dsms.introspection.entities import Report, listed
 from dsms.introspection.operator_metrics import Operator
-from dsms.model.subplans import SharedSubplan
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
+from dsms.model.subplans import SharedSubplan, subplans_below
 
+#: The operator that sends elements to a link.
+SEND = "Send"
 #: The columns of the rows of SHOW SUBPLANS.
 COLUMNS = (
     "fragment",
@@ -27,19 +31,20 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Subplan:
-    """Operators of a fragment that serve the same `queries`, inputs first. `links` are the shared subplans whose
-    elements they compute for other fragments."""
+    """Operators of a fragment that serve the same `queries`, inputs first. `links` are the shared subplans that they
+    send to other fragments, and `fragments` those that run the queries."""
 
     executor: str
     fragment: str
     queries: tuple[str, ...]
     operators: tuple[Operator, ...]
     links: tuple[SharedSubplan, ...]
+    fragments: tuple[str, ...]
 
     @property
     def row(self) -> tuple[object, ...]:
         """The subplan as a row of SHOW SUBPLANS."""
-        sends = [operator for operator in self.operators if operator.operator == "Send"]
+        sends = [operator for operator in self.operators if operator.operator == SEND]
         return (
             self.fragment,
             self.executor,
@@ -58,24 +63,39 @@ class Subplan:
     def reason(self) -> str:
         """Why the operators run in this fragment."""
         if self.links:
-            return "computed once for queries of several fragments, which read it through the link"
+            return "sends to other fragments what it computes for them"
+        if len(self.fragments) > 1:
+            return f"computed once for queries of fragments {', '.join(self.fragments)}"
         if len(self.queries) > 1:
-            return f"shared by {len(self.queries)} queries of this fragment"
+            return f"computed once for {len(self.queries)} queries of this fragment"
         return "only this query needs it, and runs here"
 
 
-def subplans(reports: Iterable[Report], shared: Iterable[SharedSubplan]) -> Iterator[Subplan]:
-    """The subplans of each fragment, from what it reports. `shared` are the shared subplans of the catalog."""
-    by_name = {subplan.name: subplan for subplan in shared}
+def subplans(reports: Sequence[Report], catalog: Catalog) -> Iterator[Subplan]:
+    """The subplans of each fragment, from what it reports. Queries that the reports do not name are left out, because
+    the caller may not read them."""
+    visible = {name for report in reports for operator in report.operators for name in operator.queries}
+    queries = {query.name: query for query in catalog.running() if query.name in visible}
+    shared = {subplan.name: subplan for subplan in catalog.subplans()}
+    readers = {name: _readers(subplan, queries.values()) for name, subplan in shared.items()}
     for report in reports:
-        for names, operators in _by_queries(report.operators).items():
-            queries = tuple(name for name in names if name not in by_name)
-            links = tuple(by_name[name] for name in names if name in by_name)
-            yield Subplan(report.executor, report.fragment, queries, tuple(operators), links)
+        for served, operators in _by_queries(report.operators, readers).items():
+            sent = {name for operator in operators if operator.operator == SEND for name in operator.queries}
+            links = tuple(shared[name] for name in sorted(sent & shared.keys()))
+            run_by = {fragment for name in served if name in queries for fragment in queries[name].fragments}
+            yield Subplan(report.executor, report.fragment, served, tuple(operators), links, tuple(sorted(run_by)))
 
 
-def _by_queries(operators: Iterable[Operator]) -> Mapping[tuple[str, ...], list[Operator]]:
+def _readers(subplan: SharedSubplan, queries: Iterable[Query]) -> tuple[str, ...]:
+    return tuple(query.name for query in queries if subplan in subplans_below(query.links))
+
+
+def _by_queries(
+    operators: Iterable[Operator], readers: Mapping[str, tuple[str, ...]]
+) -> Mapping[tuple[str, ...], list[Operator]]:
+    """The operators by the queries that they serve. A shared subplan stands for the queries that read it."""
     groups: dict[tuple[str, ...], list[Operator]] = {}
     for operator in operators:
-        groups.setdefault(tuple(sorted(operator.queries)), []).append(operator)
+        served = {query for name in operator.queries for query in readers.get(name, (name,))}
+        groups.setdefault(tuple(sorted(served)), []).append(operator)
     return groups

@@ -46,6 +46,8 @@ class Environment:
     topic_warnings: Callable[[str], tuple[str, ...]] = lambda topic: ()
     #: Returns the query with its topic created and its schemas registered.
     result_topic: Callable[[Query, logical.Node], Query] = lambda query, node: query
+    #: The name of the cluster, with which the names of its internal topics begin.
+    cluster: str = ""
     #: Returns the cluster whose mark all records of new results and tables will have; None if they have no mark.
     cluster_mark: Callable[[], str | None] = lambda: None
     #: Returns an instant later than all records that the sources hold now; None if they are empty.

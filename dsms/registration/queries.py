@@ -76,9 +76,9 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
         return _clock_view(statement, view, name, catalog)
     declared = _declared(statement, catalog, environment)
     whole = _drafted(statement, name, declared, catalog, environment)
+    pinned = _pinned(declared, environment)
     divided = _divided(whole, declared.fragments, catalog, environment)
     _check_result(statement, divided.query, catalog, environment)
-    pinned = _pinned(declared, environment)
     placed_query, views = _placed_among_others(divided, pinned, catalog, environment)
     query = environment.result_topic(placed_query, whole.node) if statement.fills is None else placed_query
     computed_from = tuple(
@@ -169,7 +169,8 @@ def _placed_among_others(
     given; and the names of those queries. Raises an error if the query cannot run."""
     plan = PlannedQuery(draft.query.id, draft.query.name, draft.node, draft.query)
     over, views = over_views(plan, _in_family(plan, draft.query, catalog), catalog)
-    query = placed(over, planned(over, catalog, plan).optimized, catalog, environment.utilization(), pinned)
+    named = msgspec.structs.replace(catalog, cluster=environment.cluster)
+    query = placed(over, planned(over, catalog, plan).optimized, named, environment.utilization(), pinned)
     _check_compiles(planned(query, catalog, plan))
     return query, views
 

@@ -20,7 +20,7 @@ from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
 from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
-from tests.simulation.draw_divided import can_be_divided, divided
+from tests.simulation.draw_divided import can_be_divided, can_be_shared, divided, shared
 from tests.simulation.draw_faults import faults
 from tests.support.oracle import Advance, Record
 
@@ -71,7 +71,7 @@ def drawn(seed: int) -> Drawn:
     changed = changes(case, [each.sql for each in inputs], topics, chance, theme)
     queries = [*case.statements[len(case.inputs) :]]
     if theme == "divided":
-        queries[-1] = divided(queries[-1])
+        queries[-1:] = shared(queries[-1]) if _is_shared(seed, case) else [divided(queries[-1])]
     statements = [*inputs, *_queries(queries, chance, at_once=bool(theme or changed.moments)), *changed.statements]
     history = History(
         seed,
@@ -85,6 +85,11 @@ def drawn(seed: int) -> Drawn:
         _reads(case) if time == "silent" else {},
     )
     return Drawn(history, case, ordered=time == "ordered" and not changed.moments)
+
+
+def _is_shared(seed: int, case: Case) -> bool:
+    """Whether two fragments share the operators of the query, in place of dividing it."""
+    return Random(f"shared {seed}").random() < 0.5 and can_be_shared(case)
 
 
 def _case(chance: Random, theme: str) -> Case:

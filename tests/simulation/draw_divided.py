@@ -1,7 +1,8 @@
-"""Draws queries that two fragments run together."""
+"""Draws queries that two fragments run together, and queries of two fragments that share operators."""
 
 from __future__ import annotations
 
+from dsms.model.catalog import Catalog
 from operators.core.errors import UserError
 from tests.algebra.cases import Case
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -19,9 +20,30 @@ def divided(sql: str) -> str:
 def can_be_divided(case: Case) -> bool:
     """Whether the query of a case can be divided: its result needs a key, or rows that never end."""
     *others, query = case.statements
+    return _catalog(case, [*others, divided(query)]) is not None
+
+
+def shared(sql: str) -> list[str]:
+    """The statements that create the query twice. Fragment 0 runs the first one, P; the second one, Q, runs in fragment
+    1 and reads the operators of P.
+
+    >>> shared("CREATE STREAMED VIEW Q AS SELECT STREAMED a FROM S")[1]
+    "CREATE STREAMED VIEW Q WITH (fragment = '1') AS SELECT STREAMED a FROM S"
+    """
+    return [sql.replace(" Q AS ", f" {name} WITH (fragment = '{at}') AS ", 1) for at, name in enumerate("PQ")]
+
+
+def can_be_shared(case: Case) -> bool:
+    """Whether the query of a case has operators that another fragment can compute for it."""
+    *others, query = case.statements
+    catalog = _catalog(case, [*others, *shared(query)])
+    return catalog is not None and bool(catalog.subplans())
+
+
+def _catalog(case: Case, statements: list[str]) -> Catalog | None:
+    """The catalog after some statements in a cluster with two fragments; None if one of them is refused."""
     environment = FakeEnvironment({f"t{source.number}": {0: 0, 1: 0} for source in case.sources}, fragments=2)
     try:
-        apply_all(";".join([*others, divided(query)]), environment=environment)
+        return apply_all(";".join(statements), environment=environment)[0]
     except UserError:
-        return False
-    return True
+        return None

@@ -24,6 +24,7 @@ class FakeEnvironment:
 
     known: dict[str, dict[int, int]] = field(default_factory=dict)
     fragments: int = 1
+    cluster: str = "main"
     #: The cluster whose mark result records have.
     marked_by: str | None = None
     #: By topic, warnings about records that sources may lose.

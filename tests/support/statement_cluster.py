@@ -212,6 +212,8 @@ class StatementCluster:
     def states(self) -> States:
         return States(self.alive, {})
 
+    cluster_name = "main"
+
     def cluster_mark(self) -> str | None:
         return "main"
 

@@ -50,6 +50,11 @@ class CoordinatorFacts:
         """The last reports of the living executors, by name."""
         return living_executors(self.cluster, self.alarms)
 
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster."""
+        return self.cluster.name
+
     def cluster_mark(self) -> str | None:
         """The name of the cluster if the records of new results and tables get its mark; None while there is a living
         executor of a version that writes no marks, or while the executors are unknown."""

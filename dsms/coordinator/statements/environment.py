@@ -90,6 +90,11 @@ class ClusterFacts(Protocol):
         """The states of objects, read from the cluster once."""
         ...
 
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster."""
+        ...
+
     def cluster_mark(self) -> str | None:
         """The name of the cluster if all records of new results get its mark; None if executors do not write it."""
         ...
@@ -118,6 +123,7 @@ def cluster_environment(
         topic_id=facts.topics.topic_id,
         topic_warnings=facts.topics.warnings,
         result_topic=topics.result,
+        cluster=facts.cluster_name,
         cluster_mark=facts.cluster_mark,
         instant_after=facts.log_ends.instant_after,
         earliest=facts.log_ends.earliest,

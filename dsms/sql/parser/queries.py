@@ -32,6 +32,7 @@ _RESULT_CLAUSES = (
     "STATE_MEMORY",
     "MEMORY",
     "FRAGMENTS",
+    "FRAGMENT",
 )
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]

@@ -25,7 +25,7 @@ def _parse(cursor: Cursor, _: st.Name | None) -> ShowSubplans:
 
 
 def _answer(statement: ShowSubplans, context: Context) -> StatementResult:
-    rows = tuple(subplan.row for subplan in subplans(context.reports(), context.catalog.subplans()))
+    rows = tuple(subplan.row for subplan in subplans(context.reports(), context.catalog))
     return StatementResult("SHOW", f"{len(rows)} found", COLUMNS, rows)
 
 

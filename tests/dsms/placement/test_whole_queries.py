@@ -40,3 +40,20 @@ def test_a_query_of_which_a_share_runs_nowhere_has_no_state() -> None:
 def test_query_with_a_starting_shard_has_no_frontier() -> None:
     begins = executor({"o5@1of2": QueryStatus(None)})
     assert with_whole_queries({"one": ONE, "two": begins})["one"].lanes["o5"].frontier is None
+
+
+def test_a_query_that_reads_a_shared_subplan_has_read_what_the_subplan_has_read() -> None:
+    """The subplan o6~cd reads source o1 and the link of subplan o7~ef, which reads source o2."""
+    reader = executor({"o8": QueryStatus(20, {"o6~cd/0": 4, "o3/0": 2}, reached={"o6~cd": 20, "o3": 25})})
+    senders = executor(
+        {
+            "o6~cd.0": QueryStatus(30, {"o1/0": 7, "o7~ef/0": 3}, reached={"o1": 30}),
+            "o7~ef.0": QueryStatus(31, {"o2/0": 9}, "no memory", reached={"o2": 31}, waits=("t/0/9: no schema",)),
+        }
+    )
+    statuses = with_whole_queries({"one": reader, "two": senders})
+    assert not statuses["two"].lanes
+    whole = statuses["one"].lanes["o8"]
+    assert whole.offsets == {"o1/0": 7, "o2/0": 9, "o3/0": 2}
+    assert (whole.frontier, whole.error, whole.waits) == (20, "no memory", ("t/0/9: no schema",))
+    assert whole.reached == {"o1": 30, "o2": 31, "o3": 25}

@@ -206,3 +206,38 @@ def test_table_filled_by_a_query_depends_on_its_sources() -> None:
     a, b = (source.id for source in session.catalog.sources())
     groups = set(sources_of_queries([compile_lane(query.id, [query]) for query in queries]))
     assert groups == {frozenset({a}), frozenset({a, b})}
+
+
+def test_a_silent_source_follows_the_sources_that_other_fragments_read_for_its_query() -> None:
+    """A query joins T, which is read here, with U, which another fragment reads for it."""
+    silent = {0: FOREVER, 1: FOREVER}
+    at = SourceActivity(source("T"), AT, {0: 7, 1: 3}, silent)
+
+    def due(passed: int) -> set[int]:
+        beats = heartbeats_due({"T": at}, [frozenset({"T", "U"})], {"U": passed}.__getitem__)
+        return {beat.time for beat in beats["T"].values()}
+
+    assert due(5_000) == {5_000}
+    assert due(50) == {101}  # it passes its own greatest instant in any case
+    assert due(BEGINNING) == {101}
+
+
+def test_the_sources_below_a_link_belong_to_the_group_of_its_reader() -> None:
+    texts = ["SELECT k, COUNT(*) AS n FROM A GROUP BY k", "SELECT G.k, B.v FROM ({}) AS G JOIN B ON B.k = G.k"]
+    known = {topic: {0: 0} for topic in "tu"}
+    sources = "".join(
+        f"REGISTER SOURCE {name} (k INT, v INT) FROM {name}; CREATE STREAM {stream} OVER {name} KEY NULL;"
+        for name, stream in (("t", "A"), ("u", "B"))
+    )
+    catalog, _ = apply_all(
+        f"{sources} CREATE QUERY p WITH (fragment = '0') AS {texts[0].replace('SELECT', 'SELECT STREAMED', 1)};"
+        f"CREATE QUERY q WITH (fragment = '1') AS SELECT STREAMED {texts[1].format(texts[0])[7:]}",
+        environment=FakeEnvironment(known, 2),
+    )
+    ids = frozenset(catalog.find(name).id for name in "tu")
+    plans = [plan_fragment(catalog, 1, fragment=fragment) for fragment in "01"]
+    here, reader = ([compile_lane("all", plan.queries.values())] for plan in plans)
+    assert ids in sources_of_queries(reader)
+    assert sources_of_queries(here) == {frozenset({catalog.find("t").id})}
+    assert plans[0].sources_of_readers == {ids}
+    assert plans[1].sources_of_readers == frozenset()

@@ -139,3 +139,4 @@ def test_the_link_goes_with_its_last_reader() -> None:
     without_readers, _ = apply_all("DROP QUERY q2", without_owner, FakeEnvironment({}, 2))
     assert without_readers.subplans() == []
     assert without_readers.dropped_topics.keys() == {join.topic}
+    assert join.topic.startswith("_dsms.main.subplan.o")
