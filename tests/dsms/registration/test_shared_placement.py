@@ -1,0 +1,58 @@
+"""Many queries with common operators on several fragments: each operator with state runs once, and work is spread."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from dsms.model.catalog import Catalog
+from tests.dsms.runtime.test_shared_subplans import stateful_vertices
+from tests.support.fake_environment import FakeEnvironment, apply_all
+
+SOURCES = "".join(
+    f"REGISTER SOURCE T{name} (k INT, v INT) FROM t{name}; CREATE STREAM {name} OVER T{name} KEY NULL;"
+    for name in "ABCD"
+)
+#: Relations that contain each other: joins of windows, a join of such a join, groups over both, and windows of rows.
+PAIRS = {
+    f"{left}{right}": f"SELECT X.k, X.v, Y.v AS w FROM {left} [Range 9] AS X JOIN {right} [Range 9] AS Y ON X.k = Y.k"
+    for left, right in ("AB", "AC", "BD", "CD")
+}
+TRIPLES = {
+    name: f"SELECT P.k, P.v, P.w, Z.v AS z FROM ({pairs}) AS P JOIN D [Range 5] AS Z ON Z.k = P.k"
+    for name, pairs in PAIRS.items()
+}
+GROUPS = {
+    name: f"SELECT k, COUNT(*) AS n, MAX(v) AS m, MIN(w) AS l FROM ({text}) GROUP BY k" for name, text in PAIRS.items()
+}
+WINDOWS = {name: f"SELECT k, v FROM {name} [Rows 100]" for name in "ABCD"}
+COUNTS = {name: f"SELECT k, v, COUNT(*) AS n FROM ({text}) GROUP BY k, v" for name, text in WINDOWS.items()}
+SHAPES = [*PAIRS.values(), *TRIPLES.values(), *GROUPS.values(), *WINDOWS.values(), *COUNTS.values()]
+#: The operators with state that are compared. Taggers are computed where they are needed.
+KINDS = ("Join", "GroupBy", "RowWindow")
+
+
+def catalog_of(shapes: list[str], fragments: int) -> Catalog:
+    """A catalog with a query for each of the shapes, created in this order. Each has other columns on top."""
+    known = {f"t{name}": {0: 0} for name in "ABCD"}
+    environment = FakeEnvironment(known, fragments)
+    catalog, _ = apply_all(SOURCES, environment=environment)
+    for at, shape in enumerate(shapes):
+        columns = "" if at % 3 else f", k + {at} AS c{at}"
+        catalog, _ = apply_all(f"CREATE QUERY q{at} AS SELECT STREAMED *{columns} FROM ({shape})", catalog, environment)
+    return catalog
+
+
+@pytest.mark.parametrize(("fragments", "seed"), [(2, 1), (4, 2)])
+def test_operators_of_200_queries_run_once_and_are_spread(fragments: int, seed: int) -> None:
+    chance = random.Random(seed)
+    shapes = [*SHAPES * 10]
+    chance.shuffle(shapes)
+    alone, spread = (catalog_of(shapes, count) for count in (1, fragments))
+    one, several = stateful_vertices(alone), stateful_vertices(spread)
+    assert {kind: several[kind] for kind in KINDS} == {kind: one[kind] for kind in KINDS}
+    places = Counter(query.fragment for query in spread.queries())
+    assert len(places) == fragments
+    assert max(places.values()) <= 1.3 * len(shapes) / fragments
