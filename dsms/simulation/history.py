@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 from connectors.simulation.faults import Fault
 from connectors.simulation.scheduler import EPOCH_S
+from dsms.registration.queries import RESULT_PREFIX
 
+_TABLE = re.compile(r"CREATE TABLE (\w+)")
 _REPLACES = re.compile(r"CREATE OR REPLACE (?:STREAMED )?(?:VIEW|QUERY) (\w+)")
 
 
@@ -113,6 +115,12 @@ class History:
         """The names of the queries that statements replace."""
         found = (_REPLACES.match(statement.sql) for statement in self.statements)
         return frozenset(match[1] for match in found if match is not None)
+
+    @property
+    def logs(self) -> frozenset[str]:
+        """The topics whose records users write: those of sources, and the logs of tables."""
+        created = (_TABLE.match(statement.sql) for statement in self.statements)
+        return frozenset((*self.topics, *(f"{RESULT_PREFIX}{match[1]}" for match in created if match is not None)))
 
     @property
     def drops(self) -> bool:

@@ -12,7 +12,7 @@ from connectors.simulation.scheduler import Stuck
 from dsms.simulation.history import History, Layout
 from dsms.simulation.liveness import standing_still
 from dsms.simulation.progress import joined_versions
-from dsms.simulation.topics import CopiedTopic, total_offsets
+from dsms.simulation.topics import CopiedTopic, published, total_offsets
 from dsms.simulation.verdict import Records, comparable, differences, malformed
 from dsms.simulation.whole_epochs import torn_epochs
 from dsms.simulation.world import CLUSTER, World
@@ -49,7 +49,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
     """Runs a history. `also` yields further problems of the world at its end."""
     world = World(history)
     problems: list[str] = []
-    published: dict[str, Records] = {}
+    results: dict[str, Records] = {}
     try:
         with world.running():
             world.start()
@@ -57,7 +57,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             problems += [] if world.sent else [f"after {BOUND_S:g} s: {world.unsent}"]
             problems += _guarded(lambda: world.scheduler.run_until(world.scheduler.now + _SETTLED_S))
         if not problems:
-            problems, published = _judged(history, world)
+            problems, results = _judged(history, world)
         problems += [*world.faults(), *torn_epochs(world.kafka, CLUSTER), *joined_versions(world.kafka, CLUSTER)]
         problems += also(world)
         trace = world.scheduler.trace
@@ -69,7 +69,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
             world.plan.happened,
             world.scheduler.steps,
             world.scheduler.now,
-            published,
+            results,
         )
     finally:
         with world.running():
@@ -83,11 +83,11 @@ def _judged(history: History, world: World) -> tuple[list[str], dict[str, Record
     expected = recomputed(history, world.decisive_logs())
     with world.running():
         stuck = _guarded(lambda: _await(world, expected))
-        published = world.published()
+        results = world.published()
         wrong = _wrong(world, expected)
     if wrong and not stuck:
         wrong = _wrong(world, recomputed(history, world.decisive_logs()))
-    return [*stuck, *wrong, *malformed(published, history.replaced)], published
+    return [*stuck, *wrong, *malformed(results, history.replaced)], results
 
 
 def recomputed(history: History, logs: list[CopiedTopic]) -> dict[str, Records]:
@@ -98,7 +98,7 @@ def recomputed(history: History, logs: list[CopiedTopic]) -> dict[str, Records]:
     with _running(world):
         quiet = _Quiet(world)
         world.scheduler.run_until(_RECOMPUTED_S, quiet)
-        return world.published()
+        return published(world.kafka, history.logs)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -26,16 +26,17 @@ class CopiedTopic:
     logs: Mapping[int, PartitionLog]
 
 
-def published(cluster: SimulatedCluster, sources: Mapping[str, int]) -> dict[str, Records]:
-    """The records of all topics but those of sources and the internal ones, without empty partitions."""
-    topics = (topic for name, topic in cluster.image.topics.items() if name not in sources)
+def published(cluster: SimulatedCluster, written: Collection[str]) -> dict[str, Records]:
+    """The records of all topics but those that users write and the internal ones, without empty partitions."""
+    topics = (topic for name, topic in cluster.image.topics.items() if name not in written)
     found = {topic.name: _records(cluster, topic) for topic in topics if not topic.name.startswith(INTERNAL)}
     return {name: records for name, records in found.items() if records}
 
 
-def decisive(cluster: SimulatedCluster, name: str, sources: Mapping[str, int]) -> list[CopiedTopic]:
-    """Copies of the logs that determine all results, and of all other topics without their records."""
-    decisions = {internal_topic(name, purpose) for purpose in _DECISIONS} | set(sources)
+def decisive(cluster: SimulatedCluster, name: str, written: Collection[str]) -> list[CopiedTopic]:
+    """Copies of the logs that determine all results, and of all other topics without their records. `written` are the
+    topics that users write."""
+    decisions = {internal_topic(name, purpose) for purpose in _DECISIONS} | set(written)
     return [
         CopiedTopic(topic, _copies(cluster, topic) if topic.name in decisions else {})
         for topic in cluster.image.topics.values()

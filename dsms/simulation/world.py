@@ -142,11 +142,11 @@ class World:
 
     def published(self) -> dict[str, Records]:
         """The records of results and dead letters that readers see."""
-        return published(self.kafka, self.history.topics)
+        return published(self.kafka, self.history.logs)
 
     def decisive_logs(self) -> list[CopiedTopic]:
         """Copies of the logs that determine all results."""
-        return decisive(self.kafka, CLUSTER, self.history.topics)
+        return decisive(self.kafka, CLUSTER, self.history.logs)
 
     def faults(self) -> Iterator[str]:
         """Errors that nobody handled."""

@@ -20,7 +20,9 @@ from dsms.simulation.history import History
 from dsms.simulation.run import Outcome, run
 from dsms.simulation.shrink import shrunk
 from dsms.simulation.story import story
+from dsms.simulation.world import World
 from tests.simulation.draw import Drawn, drawn
+from tests.simulation.draw_tables import wrong_tables
 from tests.simulation.oracle import wrong_relations
 from tests.support.pool_thread import on_pool_thread
 
@@ -33,7 +35,11 @@ _WIDTH = 600
 
 def simulate(given: Drawn) -> Outcome:
     """Runs a history, and compares its result with DuckDB if that can be known."""
-    return run(given.history, lambda world: wrong_relations(given, world))
+    return run(given.history, lambda world: _wrong(given, world))
+
+
+def _wrong(given: Drawn, world: World) -> list[str]:
+    return [*wrong_relations(given, world), *wrong_tables(world)]
 
 
 def seeds_that_failed() -> list[int]:
@@ -108,7 +114,7 @@ def _run_many(asked: argparse.Namespace) -> int:
 
 def _shrink(given: Drawn, outcome: Outcome) -> None:
     def tried(history: History) -> Outcome:
-        return run(history, lambda world: wrong_relations(given, world))
+        return run(history, lambda world: _wrong(given, world))
 
     least = shrunk(given.history, lambda history: bool(tried(history).problems), most_runs=60)
     _say(f"shrunk from {given.history.size} to {least.size} parts:\n{story(tried(least))}")

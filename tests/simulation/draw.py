@@ -22,6 +22,7 @@ from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
 from tests.simulation.draw_divided import can_be_divided, can_be_shared, divided, shared
 from tests.simulation.draw_faults import faults
+from tests.simulation.draw_tables import table_statements, writes_a_table
 from tests.support.oracle import Advance, Record
 
 #: An instant after all records of a case: a heartbeat with it makes everything final.
@@ -73,6 +74,8 @@ def drawn(seed: int) -> Drawn:
     if theme == "divided":
         queries[-1:] = shared(queries[-1]) if _is_shared(seed, case) else [divided(queries[-1])]
     statements = [*inputs, *_queries(queries, chance, at_once=bool(theme or changed.moments)), *changed.statements]
+    if writes_a_table(seed, theme):
+        statements += table_statements(seed)
     history = History(
         seed,
         topics,

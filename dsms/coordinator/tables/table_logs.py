@@ -41,6 +41,10 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+#: What the transactional id of the writer of all table logs ends with.
+WRITER = "tables"
+
+
 @dataclass
 class _FoldedLog:
     """The content of a table up to the `next` offset of each partition of its log."""
@@ -59,7 +63,7 @@ class ClusterTables:
         self._kafka, self._clock, self._alarms, self._leads = kafka, clock, alarms, leader.leads
         self._admin = kafka.admin()
         self._writer_headers = writer_headers(leader.cluster, f"tables-{clock()}")
-        self._start = partial(transactional_writer, kafka, transactional_id(leader.cluster, "tables"))
+        self._start = partial(transactional_writer, kafka, transactional_id(leader.cluster, WRITER))
         self._writer: TransactionalWriter | None = self._start()
         self._folded: dict[str, _FoldedLog] = {}
 
