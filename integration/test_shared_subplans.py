@@ -1,4 +1,5 @@
-"""Two executors share the operators of several queries through links, although both are killed in between."""
+"""Two executors share the operators of several queries through links, although both are killed in between, and a query
+moves from one to the other."""
 
 from __future__ import annotations
 
@@ -117,6 +118,8 @@ def test_two_executors_share_operators_and_are_killed(kafka: str, redis_url: str
         topics = [f"dsms.{cluster.name}{name}" for name in QUERIES]
         feed(cluster, 0, 300)
         cluster.await_progress(topics[1:2], 100)
+        (moved,) = cluster.sql(f"ALTER VIEW {cluster.name}auctions SET (fragment = '1')")
+        assert "fragment 1, reads shared subplans" in moved["message"]
         kill_9(one)
         feed(cluster, 301, 600)
         one = cluster.start_executor("one", batch_records=500)

@@ -12,7 +12,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query, Source
 from dsms.planner.optimizer.optimize import optimize
-from dsms.planner.physical.fragment_plan import PlannedQuery, divided
+from dsms.planner.physical.fragment_plan import PlannedQuery, divided, views_of
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
 from dsms.sql.binder.bind import plan_of
@@ -60,6 +60,32 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
     if count == 1:
         return placed(undivided, optimize(node), catalog.without([query.name]), environment.utilization())
     return divided_among(count, undivided, node, catalog.without([query.name]), environment)
+
+
+def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environment) -> Query:
+    """The query in another fragment, which starts from the beginning of the logs. Published results stay. Other
+    fragments keep computing what it shares with them. Raises UserError if the query cannot move."""
+    check_fragment(fragment, environment)
+    if query.since is not None or query.former is not None:
+        raise UserError(
+            f'{query.kind} "{query.name}" has replaced another one, so it cannot move to another fragment',
+            hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragment = '{fragment}')",
+        )
+    if query.shares:
+        raise UserError("several fragments run the query", hint="first SET (fragments = 1)")
+    if fragment == query.fragment:
+        return msgspec.structs.replace(query, halted=False)
+    moved = msgspec.structs.replace(query, **{**_RESET, "over": query.over, "match_digests": query.match_digests})
+    moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1)
+    others = msgspec.structs.replace(catalog.without([query.name]), cluster=environment.cluster)
+    plan = PlannedQuery(query.id, query.name, plan_of(query.name, catalog), moved, views=views_of(moved)).optimized
+    return placed(moved, plan, others, environment.utilization(), fragment)
+
+
+def check_fragment(fragment: str, environment: Environment) -> None:
+    """Raises UserError if there is no such fragment."""
+    if fragment not in (known := environment.utilization()):
+        raise UserError(f'there is no fragment "{fragment}"', hint=f"have: {', '.join(known)}")
 
 
 def with_dead_letter_writers(query: Query, catalog: Catalog) -> Catalog:

@@ -24,7 +24,7 @@ from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, plan
 from dsms.registration.adjustment_options import check_shedding_options, with_memory
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.deleted_records import first_offsets, reads_of
-from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
+from dsms.registration.division import check_divisible, check_fragment, divided_among, with_dead_letter_writers
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
@@ -154,11 +154,10 @@ def _check_result(statement: st.ContinuousQuery, query: Query, catalog: Catalog,
 def _pinned(declared: _Declared, environment: Environment) -> str | None:
     """The fragment that the statement names; None if it names none. Raises UserError if there is no such fragment."""
     wanted: str | None = declared.settings.get("fragment")
-    known = environment.utilization()
     if wanted is not None and declared.fragments > 1:
         raise UserError("FRAGMENT cannot be combined with FRAGMENTS", hint="several fragments run a divided query")
-    if wanted is not None and wanted not in known:
-        raise UserError(f'there is no fragment "{wanted}"', hint=f"have: {', '.join(known)}")
+    if wanted is not None:
+        check_fragment(wanted, environment)
     return wanted
 
 

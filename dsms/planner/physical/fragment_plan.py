@@ -348,8 +348,13 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
     if known is not None and known.sink == query:
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
-    views = tuple(map(_optimized_view, query.over))
+    views = views_of(query)
     return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, join_orders=query.join_orders)
+
+
+def views_of(query: Query) -> tuple[logical.Node, ...]:
+    """The optimised plans of the queries from whose rows a query is computed."""
+    return tuple(map(_optimized_view, query.over))
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:

@@ -11,17 +11,18 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.division import check_divisible, with_dead_letter_writers, with_fragments
+from dsms.registration.division import check_divisible, moved_to, with_dead_letter_writers, with_fragments
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.join_orders import check_can_begin, with_next_order
-from dsms.registration.query_settings import fragments_text, join_order_text, named_query, state_limit_text
+from dsms.registration.query_settings import fragments_text, join_order_text, named_query, place_text, state_limit_text
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.alter_executor import AlterExecutor, parse_alter_executor
 from dsms.statements.statement_kind import Halt, StatementKind, named
+from operators.core.errors import UserError
 
-_OPTIONS = ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "JOIN_ORDER")
+_OPTIONS = ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "FRAGMENT", "JOIN_ORDER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,12 @@ def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor:
 def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
     query, settings = named_query(catalog, statement.name), result_settings(statement.clauses)
     count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
+    if count is not None and "fragment" in settings:
+        raise UserError("FRAGMENT cannot be combined with FRAGMENTS", hint="several fragments run a divided query")
+    fragment = settings.pop("fragment", None)
     changed = msgspec.structs.replace(query, **settings)
+    if isinstance(fragment, str):
+        changed = moved_to(fragment, changed, catalog, environment)
     if isinstance(orders, tuple):
         changed = with_next_order(changed, orders, catalog)
         check_can_begin(changed, catalog, environment)
@@ -62,7 +68,8 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
         )
     if changed.fragments_by_load and not query.fragments_by_load:
         check_divisible(changed, plan_of(query.name, catalog))
-    details = f"{state_limit_text(changed)}{fragments_text(changed)}{join_order_text(changed)}"
+    place = place_text(changed) if isinstance(fragment, str) else ""
+    details = f"{place}{state_limit_text(changed)}{fragments_text(changed)}{join_order_text(changed)}"
     message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{details}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)
@@ -74,8 +81,8 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
 def _halts(statement: AlterQuery, catalog: Catalog) -> Halt:
     """To change its fragments, the query is halted first; other options take effect at once."""
     query = catalog.get(statement.name.text)
-    divides = any(clause.name == "fragments" for clause in statement.clauses)
-    return Halt((query,), moves=True) if divides and isinstance(query, Query) else Halt()
+    moves = any(clause.name in ("fragments", "fragment") for clause in statement.clauses)
+    return Halt((query,), moves=True) if moves and isinstance(query, Query) else Halt()
 
 
 KIND = StatementKind(

@@ -130,6 +130,22 @@ def test_a_shared_join_runs_once_in_the_cluster() -> None:
     assert [join.fragment for join in groups.links] == ["0"]
 
 
+@settings(max_examples=examples(60))
+@given(
+    LOGS, DRAWN, st.integers(2, 3), st.lists(TURN, min_size=6, max_size=20), st.lists(st.integers(0, 30), max_size=3)
+)
+def test_queries_move_between_fragments(logs, drawn, count, turns, moves) -> None:
+    """A moved query starts from the logs, and other fragments start again without state."""
+    texts, fragments = [text for text, _ in drawn], [at % count for _, at in drawn]
+    whole = run_over(logs, [placed_at([0] * len(texts), texts, 1, len(logs))])
+    catalogs = [placed_at(fragments, texts, count, len(logs))]
+    for move in moves:
+        moved = f"ALTER QUERY q{move % len(texts)} SET (fragment = '{move % count}')"
+        catalogs.append(apply_all(moved, catalogs[-1], FakeEnvironment({}, count))[0])
+    assert all(query.fragment in "012" for query in catalogs[-1].queries())
+    assert results(run_over(logs, catalogs, 2, turns)) == results(whole)
+
+
 def test_the_link_goes_with_its_last_reader() -> None:
     catalog = placed_at([0, 1, 1], QUERIES[0][:3], 2)
     (join,) = catalog.get("q1").links
