@@ -11,7 +11,7 @@ import pyarrow as pa
 from connectors.formats.base import Decoded, NotARow, Refusal, read_each
 from connectors.formats.connect_schema import ConnectRows
 from connectors.formats.debezium_unavailable import Unavailable
-from connectors.formats.json_decode import JsonDecoder
+from connectors.formats.json_decode import NOT_JSON, JsonDecoder, json_fault
 
 #: The column with the operation of a change: `u` for an upsert, `-` for a deletion.
 OPERATION = "__operation"
@@ -134,8 +134,8 @@ def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], 
     def event(value: bytes) -> bytes:
         try:
             return row(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise NotARow(f"not a change event of Debezium: {str(error).splitlines()[0]}") from error
+        except NOT_JSON as error:
+            raise NotARow(f"not a change event of Debezium: {json_fault(error)}") from error
 
     found, indices, refused = read_each(values, event)
     if not refused:

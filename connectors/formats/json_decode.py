@@ -5,7 +5,7 @@ pass accepts the value or refuses it with a reason.
 """
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -20,7 +20,8 @@ from connectors.formats.calendar_columns import day_column, microsecond_column
 from connectors.formats.row_decode import row_values
 from connectors.formats.values import Check, check_field, fold, integer_range
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: The errors of reading text that is not JSON, or has a number whose exponent is too large for a Decimal.
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation)
 #: The most values that are decoded at once.
 _SLICE = 1 << 14
 _CALENDAR = {pa.date32(): day_column, pa.timestamp("us"): microsecond_column}
@@ -90,8 +91,8 @@ class JsonDecoder:
                 rows.append(row_values(self._checks, record))
                 kept.append(index)
                 self._learn(record)
-            except _BAD_JSON as error:
-                refused.append(Refusal(index, f"not JSON: {_one_line(error)}"))
+            except NOT_JSON as error:
+                refused.append(Refusal(index, f"not JSON: {json_fault(error)}"))
             except ValueMismatch as mismatch:
                 refused.append(Refusal(index, str(mismatch)))
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._schema)
@@ -132,7 +133,7 @@ class _Shape:
             try:
                 records.append(decode(value))
                 indices.append(index)
-            except _BAD_JSON:
+            except NOT_JSON:
                 rest.append(index)
         return records, indices, rest
 
@@ -215,5 +216,12 @@ def _check_after(field: "pa.Field[Any]") -> Check | None:
     return check_field(field)
 
 
-def _one_line(error: Exception) -> str:
+def json_fault(error: Exception) -> str:
+    """The reason of one of the errors `NOT_JSON`, in one line.
+
+    >>> json_fault(RecursionError())
+    'nested too deeply'
+    """
+    if isinstance(error, InvalidOperation):
+        return "the exponent of a number has more than 18 digits"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.formats import JsonDecoder, JsonEncoder, RowDecoder
+from connectors.formats import OPERATION, DebeziumDecoder, JsonDecoder, JsonEncoder, RowDecoder
 from connectors.formats.calendar_text import date_text, days, microseconds, timestamp_text
 from operators.core.errors import UserError
 from tests.connectors.formats_strategies import all_types, tables
@@ -162,6 +162,15 @@ def test_values_that_are_not_objects_are_refused_and_others_are_kept(value):
     assert result.kept.tolist() == [0, 2]
     assert result.refused[0].index == 1
     assert result.refused[0].message.startswith(("not JSON: ", "expected an object, got "))
+
+
+@pytest.mark.parametrize("declared", [pa.int64(), pa.float64(), pa.float32(), pa.decimal128(5, 2), pa.timestamp("us")])
+def test_a_number_with_an_endless_exponent_is_refused(declared):
+    assert read_value(declared, f"1e{'9' * 30}") == "not JSON: the exponent of a number has more than 18 digits"
+    events = [b'{"op": "c", "schema": {"fields": [{"field": "after", "fields": [{"field": "x", "name": "%b"}]}]},'
+              b' "after": {"x": 1e%b}}' % (b"org.apache.kafka.connect.data.Timestamp", b"9" * 30)]  # fmt: skip
+    result = DebeziumDecoder(pa.schema([("x", declared), (OPERATION, pa.string())])).decode(events)
+    assert len(result.refused) == 1
 
 
 def test_missing_keys_and_nulls():
