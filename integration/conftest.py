@@ -13,7 +13,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, Scheduling
 from xdist.workermanage import WorkerController
 
-from connectors.kafka.native.library import build
+from connectors.native.library import build
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.redis_server import RedisServer

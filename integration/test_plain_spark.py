@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from connectors.kafka.native.library import SWITCH as NATIVE
+from connectors.native.library import SWITCH as NATIVE
 from dsms.spark.compat.shortcut import SWITCH
 from integration.cluster import Cluster, kill_9, running
 from integration.kafka_log import Input, advance, changes, write

@@ -17,8 +17,8 @@ from connectors.kafka.client.errors import TopicRecreated
 from connectors.kafka.client.names import PROGRESS, internal_topic
 from connectors.kafka.client.topics import COMPACTED_SOON, delete_topic, ensure_topic, topic_ids
 from connectors.kafka.logs.internal_log import InternalLog
-from connectors.kafka.native.library import missing
 from connectors.kafka.records import column_writer
+from connectors.native.library import missing
 from connectors.state.store import Claim
 from dsms.local.waiting import wait_until
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment

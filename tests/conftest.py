@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from connectors.kafka.native.library import build
+from connectors.native.library import build
 from operators.core.call_depth import allow_deep_calls
 from tests.support.plan_files import GOLDEN
 from tests.support.pool_thread import on_pool_thread

@@ -38,6 +38,7 @@ ORDER = (
     "connectors.credentials",
     "connectors.alarms",
     "connectors.durable",
+    "connectors.native",
     "connectors.formats",
     "connectors.state",
     "connectors.runs",

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.native import library
-from connectors.kafka.native.library import SWITCH, compiler
+from connectors.native import library
+from connectors.native.library import SWITCH, compiler
 
 SOURCE = Path(library.__file__).parent
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    for name in ("library.py", "records.c"):
-        shutil.copy(SOURCE / name, tmp_path)
+    for file in (SOURCE / "library.py", *SOURCE.glob("*.[ch]")):
+        shutil.copy(file, tmp_path)
     return tmp_path
 
 
@@ -40,7 +40,7 @@ def missing(copy: Path, **environment: str) -> str:
         ({SWITCH: "off"}, f"the native part is switched off by {SWITCH}"),
         ({SWITCH: "none.so"}, f'the native part cannot be loaded from "none.so", which {SWITCH} names'),
         ({"PATH": ""}, "the native part is not built, and there is no C compiler"),
-        ({"CC": "cc"}, "the native part is not built (python -m connectors.kafka.native.library builds it)"),
+        ({"CC": "cc"}, "the native part is not built (python -m connectors.native.library builds it)"),
     ],
 )
 def test_the_reason_why_it_is_missing_is_true(copy: Path, environment: dict[str, str], reason: str) -> None:

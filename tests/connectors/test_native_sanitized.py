@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.native.library import SWITCH, build, compiler
+from connectors.native.library import SWITCH, build, compiler
 
 ROOT = Path(__file__).parents[2]
 SANITIZED = ("-O1", "-g", "-std=c11", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -20,11 +20,11 @@ from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
 
 from connectors.formats.binary_column import BinaryColumn
-from connectors.kafka.native.library import missing
 from connectors.kafka.records import record_batches
 from connectors.kafka.records.fetch_reader import _Fetched
 from connectors.kafka.records.log_pieces import MessagePiece
 from connectors.kafka.records.record_batches import Aborted, BatchPiece, OldFormat, scan, visible
+from connectors.native.library import missing
 from operators.core.errors import ExternalError
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

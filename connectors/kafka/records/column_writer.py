@@ -22,10 +22,10 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.errors import topic_refusal, translate
 from connectors.kafka.client.topics import Partition
 from connectors.kafka.client.transactions import Transactions, by_topic
-from connectors.kafka.native.library import library
 from connectors.kafka.records.epoch_writer import EpochWriter
 from connectors.kafka.records.record_columns import RecordColumns, Records, columns_of
 from connectors.kafka.records.record_encoding import RecordEncoder
+from connectors.native.library import library
 from operators.core.errors import ExternalError
 
 #: The bytes of batches that are collected before they are sent; also the most bytes of a request.

@@ -24,10 +24,10 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.connections import Connections
 from connectors.kafka.client.errors import is_gone, records_gone_error, translate
 from connectors.kafka.client.topics import earliest
-from connectors.kafka.native.library import missing
 from connectors.kafka.records.log_pieces import LogPiece, LogPieces
 from connectors.kafka.records.partition_readers import OffsetRange, PartitionReaders
 from connectors.kafka.records.record_batches import Aborted, Batches, BatchPiece, scan, visible
+from connectors.native.library import missing
 from operators.core.errors import DsmsError, ExternalError
 
 #: The most bytes of a response, as stored in the log; a larger batch is returned whole.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer, validity
 from connectors.formats.binary_column import PADDING, BinaryColumn, Ints
-from connectors.kafka.native.library import OLD_FORMAT, GrowingColumn, Rows, library
+from connectors.native.library import OLD_FORMAT, GrowingColumn, Rows, library
 from operators.core.errors import ExternalError
 
 _FIELDS = "at size base_offset last_offset attributes base_time max_time producer count sound"

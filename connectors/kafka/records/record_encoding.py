@@ -14,8 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import numpy_of
-from connectors.kafka.native.library import GivenColumn, library
 from connectors.kafka.records.record_columns import RecordColumns
+from connectors.native.library import GivenColumn, library
 
 #: The most bytes of a batch's uncompressed records, below the size that topics allow by default. A larger record has a
 #: batch of its own.

@@ -22,12 +22,12 @@ from connectors.kafka.logs.heartbeats import HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog, undecoded
 from connectors.kafka.logs.log_appender import LogAppender
 from connectors.kafka.logs.replays import Replayed, ReplayTarget, ReplayWriter
-from connectors.kafka.native.library import library
 from connectors.kafka.records.column_writer import transactional_writer
 from connectors.kafka.records.log_reader import LogReader
 from connectors.kafka.records.publish import Outgoing, Publisher
 from connectors.kafka.records.range_reader import OffsetRange, read_whole
 from connectors.kafka.records.record_columns import Records
+from connectors.native.library import library
 from connectors.simulation.kafka.settings import SimulatedKafka
 from operators.core.clock import Heartbeat
 from operators.core.errors import ExternalError, Fenced, UserError

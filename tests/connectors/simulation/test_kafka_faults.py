@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from connectors.kafka.client.topics import ensure_topic, latest, written
-from connectors.kafka.native.library import library
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.records.range_reader import read_whole
 from connectors.kafka.records.record_columns import Records
+from connectors.native.library import library
 from connectors.simulation.faults import Fault, Kind
 from connectors.simulation.kafka.settings import SimulatedKafka
 from operators.core.errors import DsmsError

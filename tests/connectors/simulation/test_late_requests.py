@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from connectors.kafka.client.topics import ensure_topic, latest, written
-from connectors.kafka.native.library import missing
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.records.range_reader import read_whole
 from connectors.kafka.records.record_columns import Records
+from connectors.native.library import missing
 from connectors.simulation.faults import Fault, FaultPlan
 from connectors.simulation.kafka.describe import kind_of
 from operators.core.errors import DsmsError

@@ -11,7 +11,7 @@ import pytest
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog, writer_headers
-from connectors.kafka.native.library import SWITCH, library
+from connectors.native.library import SWITCH, library
 from connectors.state.store import FoundDocument
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding

@@ -1,7 +1,7 @@
-"""The native part: C code that converts between Kafka's record batches and columns, without the interpreter lock.
+"""The native part: C code that converts between bytes and columns, without the interpreter lock.
 
-`python -m connectors.kafka.native.library` builds it with the installed C compiler. Without a compiler, everything
-works with confluent-kafka's messages, more slowly.
+It reads and writes Kafka's record batches (`records.c`). `python -m connectors.native.library` builds it with the
+installed C compiler. Without a compiler, everything works in Python and with confluent-kafka's messages, more slowly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-_SOURCE = Path(__file__).with_name("records.c")
+_FOLDER = Path(__file__).parent
 _BUILT = Path(__file__).with_name("built")
 _FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
 _TIMEOUT_S = 300.0
@@ -68,8 +68,9 @@ class GivenColumn(ctypes.Structure):
 
 def _built_file() -> Path:
     """The file of the library for the current source, platform and flags."""
-    digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
-    return _BUILT / f"records-{sysconfig.get_platform()}-{digest}.so"
+    text = b"".join(file.read_bytes() for file in sorted(_FOLDER.glob("*.[ch]")))
+    digest = hashlib.sha256(text + " ".join(_FLAGS).encode()).hexdigest()[:16]
+    return _BUILT / f"native-{sysconfig.get_platform()}-{digest}.so"
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +93,7 @@ def missing() -> str:
         return f'the native part cannot be loaded from "{file}", which {SWITCH} names'
     if compiler() is None:
         return "the native part is not built, and there is no C compiler"
-    return "the native part is not built (python -m connectors.kafka.native.library builds it)"
+    return "the native part is not built (python -m connectors.native.library builds it)"
 
 
 def load(file: str) -> ctypes.CDLL | None:
@@ -133,7 +134,7 @@ def build(flags: tuple[str, ...] = _FLAGS, file: Path | None = None) -> str:
         )
     target.parent.mkdir(exist_ok=True)
     partial = target.with_suffix(f".{os.getpid()}")
-    arguments = [*command, *flags, "-o", str(partial), str(_SOURCE)]
+    arguments = [*command, *flags, "-o", str(partial), *map(str, sorted(_FOLDER.glob("*.c")))]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
