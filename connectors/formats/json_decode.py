@@ -1,7 +1,8 @@
 """Decodes records whose value is one JSON object.
 
-Typed decoding, which is fast, comes first. A value that it cannot prove valid is decoded again, untyped; this second
-pass accepts the value or refuses it with a reason.
+There are three ways, each slower than the one before it and tried for the values that the one before it cannot prove
+valid: the native part (`json_native`), if it was built; typed decoding; and untyped decoding, which accepts a value or
+refuses it with a reason.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,13 +17,16 @@ import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
 from connectors.formats.base import Decoded, Indices, Refusal, ValueMismatch, empty_frame, frame_of, in_order, joined
+from connectors.formats.binary_column import sizes_of
 from connectors.formats.calendar_columns import day_column, microsecond_column
+from connectors.formats.json_native import NativeJson, native_json
+from connectors.formats.native_rows import MOST_BYTES
 from connectors.formats.row_decode import row_values
 from connectors.formats.values import Check, check_field, fold, integer_range
 
 #: The errors of reading text that is not JSON, or has a number whose exponent is too large for a Decimal.
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation)
-#: The most values that are decoded at once.
+#: The most values that are decoded at once in Python.
 _SLICE = 1 << 14
 _CALENDAR = {pa.date32(): day_column, pa.timestamp("us"): microsecond_column}
 _UNTYPED = msgspec.json.Decoder(float_hook=Decimal)
@@ -42,22 +46,43 @@ class JsonDecoder:
     ([(1, Decimal('2.5'))], 'column "a": expected INT, got 1.5')
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, native: bool = True) -> None:
+        """If `native` is false, the native part is not used."""
         self._schema = schema
+        self._native = native_json(schema) if native else None
         self._empty = empty_frame(schema)
         self._checks = [(field.name, check_field(field)) for field in schema]
         self._shape = _Shape(schema, {})
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """Decodes each value to a row, or refuses it."""
-        if len(values) <= _SLICE:
-            return self._decode(values)
-        starts = range(0, len(values), _SLICE)
-        return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
+        if self._native is None:
+            return self._in_python(values)
+        if sizes_of(values).sum() > MOST_BYTES:
+            middle = len(values) // 2
+            return joined([(0, self.decode(values[:middle])), (middle, self.decode(values[middle:]))])
+        return self._natively(self._native, values)
 
     def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded keys of a value that `decode` has accepted."""
         return frozenset(map(str.casefold, _UNTYPED.decode(value)))
+
+    def _natively(self, native: NativeJson, values: Sequence[bytes]) -> Decoded:
+        frame, doubt = native.decode(values)
+        if not doubt.any():
+            return Decoded(frame, None, ())
+        rest = np.flatnonzero(doubt)
+        slow = self._in_python([values[at] for at in rest.tolist()])
+        kept = rest if slow.kept is None else rest[slow.kept]
+        rows, indices = in_order([(frame.filter(~doubt), np.flatnonzero(~doubt)), (slow.frame, kept)], self._empty)
+        refused = tuple(Refusal(int(rest[refusal.index]), refusal.message) for refusal in slow.refused)
+        return Decoded(rows, indices if refused else None, refused)
+
+    def _in_python(self, values: Sequence[bytes]) -> Decoded:
+        if len(values) <= _SLICE:
+            return self._decode(values)
+        starts = range(0, len(values), _SLICE)
+        return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
 
     def _decode(self, values: Sequence[bytes]) -> Decoded:
         fast, rows, rest = self._typed(values)

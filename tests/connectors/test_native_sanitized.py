@@ -1,4 +1,4 @@
-"""The native part under sanitizers: for malformed batches it reads and writes nothing outside its buffers."""
+"""The native part under sanitizers: for malformed batches and records it touches nothing outside its buffers."""
 
 from __future__ import annotations
 
@@ -26,19 +26,29 @@ def runtime() -> str:
 
 
 @pytest.mark.skipif(not runtime(), reason="the C compiler has no address sanitizer, or there is none")
-def test_malformed_batches_touch_nothing_else(tmp_path: Path) -> None:
-    library = tmp_path / "records.so"
+@pytest.mark.parametrize("tests", ["test_record_batches.py", "test_json_native.py"])
+def test_malformed_input_touches_nothing_else(tests: str, tmp_path: Path) -> None:
+    library = tmp_path / "native.so"
     assert "was built" in build(SANITIZED, library)
     environment = {
         **os.environ,
         "LD_PRELOAD": runtime(),
         "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONMALLOC": "malloc",
         SWITCH: str(library),
     }
-    tests = "tests/connectors/test_record_batches.py"
     plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]
-    # the sanitizer reserves more address space than the memory limit of that test allows
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", "not in_memory_together", tests]
+    # the sanitizer reserves more address space than the memory limit of that test of batches allows
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        *plugins,
+        "-k",
+        "not in_memory_together",
+        f"tests/connectors/{tests}",
+    ]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert " passed" in done.stdout

@@ -1,0 +1,126 @@
+/* Columns of decoded rows, and the checks of values that all record formats share.
+ *
+ * A decoder decides only what is clear. It marks a row as in doubt if it cannot prove each value of a column; the caller
+ * then reads that row in Python, which accepts it or gives the reason why it is refused.
+ */
+#ifndef DSMS_ROWS_H
+#define DSMS_ROWS_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef unsigned __int128 uint128_t;
+
+/* How a column stores its values: integers of 1 to 8 bytes, floats, a byte for a boolean, a view for text and bytes, 16
+ * bytes for a decimal, days and microseconds since 1970 for dates and timestamps. A SPAN is the bytes of a value. */
+enum { INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, SPAN };
+
+/* The memory of a column. Integers, dates and timestamps lie between `least` and `greatest`. The unscaled values of a
+ * DECIMAL have `scale` digits after the point, and are less than the number whose low and high words are `least` and
+ * `greatest`. `valid[row]` is 1 for a value and 0 for null; in a column declared NOT NULL, `valid` is 0. `row` is the last
+ * row that the column has, at first -1. */
+typedef struct {
+    int32_t kind, scale;
+    int64_t least, greatest, row, nulls;
+    void *values;
+    uint8_t *valid;
+} target_t;
+
+/* Arrow's view of a text: all of its bytes, or if these are more than 12, the first four and the place of all. */
+typedef struct {
+    int32_t size;
+    union {
+        uint8_t inlined[12];
+        struct {
+            uint8_t prefix[4];
+            int32_t buffer, offset;
+        };
+    };
+} view_t;
+
+static inline void put_view(target_t *t, int64_t row, const uint8_t *raw, const uint8_t *p, int64_t size) {
+    view_t view = {.size = (int32_t)size, .inlined = {0}};
+    if (size <= 12) {
+        memcpy(view.inlined, p, (size_t)size);
+    } else {
+        memcpy(view.prefix, p, 4);
+        view.offset = (int32_t)(p - raw);
+    }
+    ((view_t *)t->values)[row] = view;
+}
+
+/* Stores an integer; returns 0 if it is out of the column's range. */
+static inline int put_integer(target_t *t, int64_t row, int64_t v) {
+    if (v < t->least || v > t->greatest) return 0;
+    switch (t->kind) {
+    case INT8: ((int8_t *)t->values)[row] = (int8_t)v; return 1;
+    case INT16: ((int16_t *)t->values)[row] = (int16_t)v; return 1;
+    case DATE:
+    case INT32: ((int32_t *)t->values)[row] = (int32_t)v; return 1;
+    default: ((int64_t *)t->values)[row] = v; return 1;
+    }
+}
+
+/* Stores the float nearest to a double; returns 0 if a finite number would become infinite. */
+static inline int put_float(target_t *t, int64_t row, double v) {
+    if (t->kind == FLOAT64) {
+        ((double *)t->values)[row] = v;
+        return 1;
+    }
+    float single = (float)v;
+    ((float *)t->values)[row] = single;
+    return single - single == 0 || v - v != 0;
+}
+
+/* Stores a decimal of the column's scale; returns 0 if it has too many digits. */
+static inline int put_decimal(target_t *t, int64_t row, uint128_t magnitude, int negative) {
+    uint128_t bound = (uint128_t)(uint64_t)t->greatest << 64 | (uint64_t)t->least;
+    if (magnitude >= bound) return 0;
+    uint128_t v = negative ? -magnitude : magnitude;
+    memcpy((uint8_t *)t->values + 16 * row, &v, 16);
+    return 1;
+}
+
+/* Makes a row null; returns 0 if the column is declared NOT NULL. The view of a text stays one that can be read. */
+static inline int put_null(target_t *t, int64_t row) {
+    if (t->kind == TEXT || t->kind == BYTES || t->kind == SPAN) memset((view_t *)t->values + row, 0, sizeof(view_t));
+    if (!t->valid) return 0;
+    t->valid[row] = 0;
+    t->nulls++;
+    return 1;
+}
+
+static inline int continues(uint8_t c) { return (c & 0xc0) == 0x80; }
+
+/* Moves over one character of UTF-8 that is not ASCII; returns 0 if it is not valid or does not end before `end`. */
+static inline const uint8_t *wide_character(const uint8_t *p, const uint8_t *end) {
+    int64_t left = end - p;
+    uint8_t c = p[0];
+    if (c >= 0xc2 && c <= 0xdf) return left >= 2 && continues(p[1]) ? p + 2 : 0;
+    if (c >= 0xe0 && c <= 0xef) {
+        if (left < 3 || !continues(p[1]) || !continues(p[2])) return 0;
+        if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f)) return 0;
+        return p + 3;
+    }
+    if (c >= 0xf0 && c <= 0xf4) {
+        if (left < 4 || !continues(p[1]) || !continues(p[2]) || !continues(p[3])) return 0;
+        if ((c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+        return p + 4;
+    }
+    return 0;
+}
+
+#define HIGH_BITS 0x8080808080808080ull
+
+/* Whether bytes are UTF-8. */
+static inline int is_utf8(const uint8_t *p, const uint8_t *end) {
+    while (p < end) {
+        uint64_t word;
+        if (end - p >= 8 && (memcpy(&word, p, 8), !(word & HIGH_BITS))) p += 8;
+        else if (*p < 0x80) p++;
+        else if (!(p = wide_character(p, end))) return 0;
+    }
+    return 1;
+}
+
+#endif
