@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.formats.binary_column import BinaryColumn, Ints
+from connectors.formats.binary_column import Ints, placed
 
 Words = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
@@ -43,7 +43,7 @@ class RecordBuffer:
     """
 
     def __init__(self, values: Sequence[bytes]) -> None:
-        column = BinaryColumn.of(values)
+        column = placed(values)
         self.starts, self.ends, self.size = column.starts, column.ends, column.end
         self.raw = column.raw
         #: The greatest position of a cursor; two words can be read there.

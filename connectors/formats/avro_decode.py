@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from connectors.formats.avro_buffer import WIRE_HEADER_BYTES, Cursors, RecordBuffer
 from connectors.formats.avro_columns import Column, ColumnMaker, convertible, read, vectorised
+from connectors.formats.avro_native import NativeAvro, native_avro
 from connectors.formats.avro_records import RecordReader, Undecodable, record_reader
 from connectors.formats.avro_resolve import resolve
 from connectors.formats.avro_size import avro_size
 from connectors.formats.avro_types import AvroType, avro_type, unbounded
 from connectors.formats.base import Decoded, Refusal, ValueMismatch, empty_frame, frame_of, in_order, joined
-from connectors.formats.binary_column import Ints, sizes_of
+from connectors.formats.binary_column import BinaryColumn, Ints, sizes_of
 
 MAX_BLOCK = 1 << 30
 _SLICE = 1 << 15
@@ -33,15 +34,16 @@ class _Plan:
     columns: tuple[Column, ...]
     reader: RecordReader
     fast: bool
+    native: NativeAvro | None
 
 
 class AvroDecoder:
     """Decodes records of any number of writer schemas into the declared columns.
 
     A column is read from the field with exactly its name, otherwise from the field whose name differs only in case. A
-    writer schema of scalars and nested records is read column by column, for the whole batch at once. A record is read
-    on its own if the columns do not prove it valid, or if its schema has arrays, maps or unions of several types. An
-    invalid record never affects others.
+    writer schema of scalars and nested records is read in the native part (`avro_native`), or else column by column for
+    the whole batch at once. A record is read on its own if neither proves it valid, or if its schema has arrays, maps
+    or unions of several types. An invalid record never affects others.
 
     >>> import fastavro, io
     >>> writer = {"type": "record", "name": "P", "fields": [{"name": "a", "type": "int"}]}
@@ -52,13 +54,18 @@ class AvroDecoder:
     """
 
     def __init__(
-        self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]], *, columnar: bool = True
+        self,
+        schema: pa.Schema,
+        writer: Callable[[int], Mapping[str, object]],
+        *,
+        columnar: bool = True,
+        native: bool = True,
     ) -> None:
         """`writer` returns the schema with an id, or raises LookupError. If `columnar` is false, each record is read on
-        its own.
+        its own; if `native` is false, the native part is not used.
         """
         self._schema = schema
-        self._writer, self._columnar = writer, columnar
+        self._writer, self._columnar, self._natively = writer, columnar, native
         self._plans: dict[int, _Plan | str] = {}
         self._empty = empty_frame(schema)
 
@@ -95,7 +102,7 @@ class AvroDecoder:
             return self._empty, rows[:0]
         if not plan.fast:
             return self._one_by_one(plan.reader, rows, values, refused)
-        frame, unproven = _columnar(plan, buffer, rows)
+        frame, unproven = _natively(plan.native, buffer, rows) if plan.native else _columnar(plan, buffer, rows)
         if not unproven.any():
             return frame, rows
         good = (frame.filter(~unproven), rows[~unproven])
@@ -138,7 +145,8 @@ class AvroDecoder:
                 return f"the writer schema {schema_id} has an array of unbounded length: its elements take no bytes"
             columns = resolve(writer, list(self._schema))
             fast = self._columnar and vectorised(writer) and all(map(convertible, columns))
-            return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
+            native = native_avro(writer, columns) if fast and self._natively else None
+            return _Plan(writer, columns, record_reader(schema, writer, columns), fast, native)
         except ValueMismatch as mismatch:
             return f"{mismatch} (writer schema {schema_id})"
         except RecursionError:
@@ -166,6 +174,11 @@ def _distinct(ids: Ints) -> list[int]:
     if len(ids) and ids[0] >= 0 and (ids == ids[0]).all():
         return [int(ids[0])]
     return [id_ for id_ in np.unique(ids).tolist() if id_ >= 0]
+
+
+def _natively(native: NativeAvro, buffer: RecordBuffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """The same as `_columnar`, by the native part."""
+    return native.decode(BinaryColumn(buffer.raw, buffer.starts[rows] + WIRE_HEADER_BYTES, buffer.ends[rows]))
 
 
 def _columnar(plan: _Plan, buffer: RecordBuffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:

@@ -69,6 +69,8 @@ def _annotated(node: AvroType, schema: Mapping[str, object]) -> AvroType:
         scale = scale_of(schema.get("connect.parameters"))
     if not isinstance(logical, str) or not isinstance(scale, int):
         return node
+    if logical == "decimal" and node.kind in ("int", "long"):
+        return node  # a logical type that does not fit the type is ignored (Avro, "Logical Types")
     return AvroType(node.kind, logical, node.null_branch, node.size, scale, node.symbols, node.fields, node.branches)
 
 

@@ -80,3 +80,14 @@ def sizes_of(values: Sequence[bytes]) -> Ints:
     array([2, 0])
     """
     return values.sizes if isinstance(values, BinaryColumn) else np.fromiter(map(len, values), np.int64, len(values))
+
+
+def placed(values: Sequence[bytes]) -> BinaryColumn:
+    """The values in a buffer in which the first of them begins at 0, with contiguous arrays.
+
+    >>> placed(BinaryColumn.of([b"ab", b"c"])[1:]).starts
+    array([0])
+    """
+    column = BinaryColumn.of(values)
+    first = int(column.starts[0]) if len(column) else 0
+    return BinaryColumn(column.raw[first:], column.starts - first, column.ends - first)

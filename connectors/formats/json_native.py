@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from connectors.formats.binary_column import BinaryColumn
-from connectors.formats.native_rows import Kind, RowMemory, Storage, address, placed, storage_of
+from connectors.formats.binary_column import BinaryColumn, placed
+from connectors.formats.native_rows import Kind, RowMemory, Storage, address, storage_of
 from connectors.native.library import library
 
 Mask = NDArray[np.bool_]

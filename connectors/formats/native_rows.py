@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer, validity
-from connectors.formats.binary_column import BinaryColumn
 from connectors.formats.values import integer_range
 from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
@@ -39,7 +38,7 @@ class Kind(IntEnum):
     DECIMAL = 9
     DATE = 10
     TIMESTAMP = 11
-    SPAN = 12
+    ENUM = 12
 
 
 class Target(ctypes.Structure):
@@ -79,9 +78,9 @@ _SIMPLE = {
 _INTEGERS = {8: Kind.INT8, 16: Kind.INT16, 32: Kind.INT32, 64: Kind.INT64}
 _BYTES = {
     Kind.INT8: 1, Kind.INT16: 2, Kind.INT32: 4, Kind.INT64: 8, Kind.FLOAT32: 4, Kind.FLOAT64: 8, Kind.BOOLEAN: 1,
-    Kind.TEXT: 16, Kind.BYTES: 16, Kind.DECIMAL: 16, Kind.DATE: 4, Kind.TIMESTAMP: 8, Kind.SPAN: 16,
+    Kind.TEXT: 16, Kind.BYTES: 16, Kind.DECIMAL: 16, Kind.DATE: 4, Kind.TIMESTAMP: 8, Kind.ENUM: 4,
 }  # fmt: skip
-_VIEWS = {Kind.TEXT: pa.string_view(), Kind.BYTES: pa.binary_view(), Kind.SPAN: pa.binary_view()}
+_VIEWS = {Kind.TEXT: pa.string_view(), Kind.BYTES: pa.binary_view()}
 
 
 @lru_cache(maxsize=256)
@@ -126,13 +125,6 @@ class RowMemory:
     def series(self, position: int, raw: Bytes) -> pl.Series:
         """The same as a Polars series."""
         return pl.Series(self._fields[position].name, self.array(position, raw))
-
-
-def placed(values: Sequence[bytes]) -> BinaryColumn:
-    """The values in a buffer in which the first one begins at 0, if there is one."""
-    column = BinaryColumn.of(values)
-    first = int(column.starts[0]) if len(column) else 0
-    return BinaryColumn(column.raw[first:], column.starts - first, column.ends - first) if first else column
 
 
 def address(array: NDArray[Any]) -> ctypes.c_void_p:

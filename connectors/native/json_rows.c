@@ -137,10 +137,6 @@ static inline const uint8_t *json_value(const uint8_t *p, const uint8_t *end, ta
     number_t number;
     if (*p == 'n') return put_null(t, row) ? word(p, end, "null", 4) : 0;
     if (t->valid) t->valid[row] = 1;
-    if (t->kind == SPAN) {
-        if ((p = skip(p, end, 0))) put_view(t, row, raw, from, p - from);
-        return p;
-    }
     if (*p == '"') return (p = text_end(from + 1, end, 0)) && put_text(t, row, raw, from + 1, p) ? p + 1 : 0;
     if (*p != 't' && *p != 'f')
         return (p = read_number(p, end, &number)) && put_json_number(t, row, &number) ? p : 0;

@@ -1,6 +1,7 @@
 """The native part: C code that converts between bytes and columns, without the interpreter lock.
 
-It reads and writes Kafka's record batches (`records.c`), and decodes records in JSON (`json_rows.c`).
+It reads and writes Kafka's record batches (`records.c`), and decodes records in JSON and Avro (`json_rows.c`,
+`avro_rows.c`).
 `python -m connectors.native.library` builds it with the installed C compiler. Without a compiler, everything works in
 Python and with confluent-kafka's messages, more slowly.
 """
@@ -103,7 +104,7 @@ def load(file: str) -> ctypes.CDLL | None:
         loaded = ctypes.CDLL(file)
     except OSError:
         return None
-    for name in ("dsms_scan", "dsms_decode", "dsms_encode", "dsms_seal", "dsms_json_rows"):
+    for name in ("dsms_scan", "dsms_decode", "dsms_encode", "dsms_seal", "dsms_json_rows", "dsms_avro_rows"):
         getattr(loaded, name).restype = _LONG
     loaded.dsms_crc32c.restype = ctypes.c_uint32
     loaded.dsms_partitions.restype = loaded.dsms_records_init.restype = None

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "varint.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAVE_SSE42 1
 #include <nmmintrin.h>
@@ -59,23 +61,6 @@ static void put32(uint8_t *p, uint32_t v) {
 static void put64(uint8_t *p, uint64_t v) { put32(p, (uint32_t)(v >> 32)), put32(p + 4, (uint32_t)v); }
 
 static void put16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8), p[1] = (uint8_t)v; }
-
-/* Reads a zigzag varint at *p, and moves *p behind it. Returns 0 if no valid varint ends before `end`, else 1. */
-static inline int varint(const uint8_t **p, const uint8_t *end, int64_t *out) {
-    uint64_t v = 0;
-    const uint8_t *q = *p;
-    for (int shift = 0; shift < 70 && q < end; shift += 7) {
-        uint8_t b = *q++;
-        if (shift == 63 && b > 1) return 0;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (!(b & 0x80)) {
-            *out = (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
-            *p = q;
-            return 1;
-        }
-    }
-    return 0;
-}
 
 static inline int64_t varint_size(int64_t value) {
     uint64_t v = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);

@@ -12,8 +12,8 @@
 typedef unsigned __int128 uint128_t;
 
 /* How a column stores its values: integers of 1 to 8 bytes, floats, a byte for a boolean, a view for text and bytes, 16
- * bytes for a decimal, days and microseconds since 1970 for dates and timestamps. A SPAN is the bytes of a value. */
-enum { INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, SPAN };
+ * bytes for a decimal, days and microseconds since 1970 for dates and timestamps, 4 bytes for the index of an enum's symbol. */
+enum { INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, ENUM };
 
 /* The memory of a column. Integers, dates and timestamps lie between `least` and `greatest`. The unscaled values of a
  * DECIMAL have `scale` digits after the point, and are less than the number whose low and high words are `least` and
@@ -56,6 +56,7 @@ static inline int put_integer(target_t *t, int64_t row, int64_t v) {
     case INT8: ((int8_t *)t->values)[row] = (int8_t)v; return 1;
     case INT16: ((int16_t *)t->values)[row] = (int16_t)v; return 1;
     case DATE:
+    case ENUM:
     case INT32: ((int32_t *)t->values)[row] = (int32_t)v; return 1;
     default: ((int64_t *)t->values)[row] = v; return 1;
     }
@@ -81,9 +82,10 @@ static inline int put_decimal(target_t *t, int64_t row, uint128_t magnitude, int
     return 1;
 }
 
-/* Makes a row null; returns 0 if the column is declared NOT NULL. The view of a text stays one that can be read. */
+/* Makes a row null; returns 0 if the column is declared NOT NULL. A view and an index remain ones that can be followed. */
 static inline int put_null(target_t *t, int64_t row) {
-    if (t->kind == TEXT || t->kind == BYTES || t->kind == SPAN) memset((view_t *)t->values + row, 0, sizeof(view_t));
+    if (t->kind == TEXT || t->kind == BYTES) memset((view_t *)t->values + row, 0, sizeof(view_t));
+    if (t->kind == ENUM) ((int32_t *)t->values)[row] = 0;
     if (!t->valid) return 0;
     t->valid[row] = 0;
     t->nulls++;

@@ -27,6 +27,11 @@ def decoder(schema, writer):
     return AvroDecoder(schema, {ID: writer}.__getitem__)
 
 
+def by_columns(schema, writer):
+    """The same decoder without the native part."""
+    return AvroDecoder(schema, {ID: writer}.__getitem__, native=False)
+
+
 def slowly(schema, writer):
     """The same decoder, but fastavro reads every record."""
     return AvroDecoder(schema, {ID: writer}.__getitem__, columnar=False)
@@ -123,8 +128,8 @@ def test_damage_is_refused_or_read_as_fastavro_reads_it_and_never_disturbs_a_nei
     values = AvroEncoder(table.schema, ID).encode(frame_of(table)).to_list()
     damaged = [data.draw(damage(value)) for value in values]
     fast = decoder(table.schema, writer).decode(damaged)
-    slow = slowly(table.schema, writer).decode(damaged)
-    assert_same(fast, slow)
+    assert_same(fast, slowly(table.schema, writer).decode(damaged))
+    assert_same(fast, by_columns(table.schema, writer).decode(damaged))
     original = frame_of(table)
     kept = list(range(len(values))) if fast.kept is None else fast.kept.tolist()
     for position, index in enumerate(kept):
@@ -164,12 +169,16 @@ def test_fast_and_slow_decoders_agree_on_any_bytes(bodies, order):
     writer = record(*((names[i], types[i]) for i in chosen))
     schema = pa.schema([pa.field(names[i], declared[i], nullable=True) for i in chosen])
     values = [PREFIX + body for body in bodies]
-    assert_same(decoder(schema, writer).decode(values), slowly(schema, writer).decode(values))
+    native, columns, slow = (read(schema, writer).decode(values) for read in (decoder, by_columns, slowly))
+    assert_same(native, slow)
+    assert_same(columns, slow)
 
 
 def read_value(writer_type, value, declared, nullable=True):
     writer = record(("x", writer_type))
-    result = decoder(pa.schema([pa.field("x", declared, nullable)]), writer).decode(written(writer, [{"x": value}]))
+    schema, values = pa.schema([pa.field("x", declared, nullable)]), written(writer, [{"x": value}])
+    result = decoder(schema, writer).decode(values)
+    assert_same(by_columns(schema, writer).decode(values), result)
     return result.refused[0].message if result.refused else result.frame["x"].to_list()[0]
 
 
@@ -195,6 +204,12 @@ def read_value(writer_type, value, declared, nullable=True):
         ({"type": "enum", "name": "E", "symbols": ["a", "b"]}, "b", pa.string(), "b"),
         ({"type": "array", "items": "int"}, [1, 2], pa.list_(pa.int64()), [1, 2]),
         ({"type": "fixed", "name": "F", "size": 3}, b"abc", pa.binary(), b"abc"),
+        (
+            {"type": "int", "logicalType": "decimal", "precision": 9, "scale": 2},
+            5,
+            pa.decimal128(9, 2),
+            Decimal("5.00"),
+        ),
         ("string", "s", pa.int32(), 'column "x": Avro string cannot be read as INT (writer schema 7)'),
         (
             {"type": "map", "values": "int"},
@@ -215,6 +230,7 @@ def test_writer_types_are_promoted_to_declared_types(writer, value, declared, ex
         ("timestamp-millis", "long", 1_600_000_000_123, pa.timestamp("us"), "2020-09-13 12:26:40.123000"),
         ("timestamp-micros", "long", 1_600_000_000_123_456, pa.timestamp("us"), "2020-09-13 12:26:40.123456"),
         ("timestamp-nanos", "long", 1_600_000_000_123_456_789, pa.timestamp("us"), "2020-09-13 12:26:40.123456"),
+        ("timestamp-nanos", "long", -1, pa.timestamp("us"), "1969-12-31 23:59:59.999999"),
         ("local-timestamp-millis", "long", 0, pa.timestamp("us"), "1970-01-01 00:00:00"),
         ("time-micros", "long", 5, pa.int64(), "5"),
         ("time-millis", "int", 5, pa.int32(), "5"),
@@ -225,7 +241,7 @@ def test_logical_types(logical, physical, value, declared, expected):
     writer = record(("x", physical))
     annotated = record(("x", {"type": physical, "logicalType": logical}))
     values = written(writer, [{"x": value}])
-    for read in (decoder, slowly):
+    for read in (decoder, by_columns, slowly):
         assert str(read(pa.schema([pa.field("x", declared)]), annotated).decode(values).frame["x"][0]) == expected
 
 
@@ -237,7 +253,7 @@ def test_logical_types(logical, physical, value, declared, expected):
         ("local-timestamp-micros", "long", -62_135_596_800_000_000, 253_402_300_799_999_999),
     ],
 )
-@pytest.mark.parametrize("read", [decoder, slowly])
+@pytest.mark.parametrize("read", [decoder, by_columns, slowly])
 def test_times_outside_the_years_1_to_9999_are_refused(logical, physical, first, last, read):
     beyond = [first - 1, last + 1, *([2**63 - 1, -(2**63)] if physical == "long" else [2**31 - 1, -(2**31)])]
     annotated = record(("x", {"type": physical, "logicalType": logical}))
@@ -251,7 +267,8 @@ def test_times_outside_the_years_1_to_9999_are_refused(logical, physical, first,
 
 @pytest.mark.parametrize("kind", ["bytes", "fixed"])
 @pytest.mark.parametrize("scale", [2, 1])
-def test_decimals_of_bytes_and_fixed(kind, scale):
+@pytest.mark.parametrize("read", [decoder, by_columns])
+def test_decimals_of_bytes_and_fixed(kind, scale, read):
     decimal_type = {"type": kind, "logicalType": "decimal", "precision": 9, "scale": scale}
     if kind == "fixed":
         decimal_type |= {"name": "F", "size": 5}
@@ -263,7 +280,7 @@ def test_decimals_of_bytes_and_fixed(kind, scale):
     ]
     plain_type = {k: v for k, v in decimal_type.items() if k != "logicalType"}
     values = written(record(("x", plain_type)), [{"x": body} for body in bodies])
-    result = decoder(schema, record(("x", decimal_type))).decode(values)
+    result = read(schema, record(("x", decimal_type))).decode(values)
     assert [int(v.scaleb(2)) for v in result.frame["x"]] == [n * 10 ** (2 - scale) for n in digits]
 
 

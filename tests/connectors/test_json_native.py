@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 from decimal import Decimal
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -17,34 +15,12 @@ from connectors.formats import JsonDecoder
 from connectors.formats.binary_column import BinaryColumn
 from connectors.formats.json_native import native_json
 from connectors.native.library import missing
+from tests.connectors.exact_memory import Exact
 from tests.connectors.formats_strategies import FLAT_TYPES
 from tests.connectors.json_strategies import LISTED, LISTED_RECORDS, NAMES, VALUES, records
 from tests.support.strategies import examples
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
-
-LIBC = ctypes.CDLL(None)
-LIBC.malloc.restype, LIBC.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-LIBC.free.argtypes = [ctypes.c_void_p]
-
-
-class Exact:
-    """A byte string in memory of exactly its size, so that a sanitizer sees each read beyond its end."""
-
-    def __init__(self, value: bytes) -> None:
-        self._value, self._memory = value, LIBC.malloc(len(value)) if value else None
-
-    def __enter__(self) -> BinaryColumn:
-        size = len(self._value)
-        if self._memory is None:
-            raw = np.zeros(0, np.uint8)
-        else:
-            ctypes.memmove(self._memory, self._value, size)
-            raw = np.ctypeslib.as_array(ctypes.cast(self._memory, ctypes.POINTER(ctypes.c_uint8)), (size,))
-        return BinaryColumn(raw, np.zeros(1, np.int64), np.array([size]))
-
-    def __exit__(self, *_: object) -> None:
-        LIBC.free(self._memory)
 
 
 def stored(frame):

@@ -26,7 +26,7 @@ def runtime() -> str:
 
 
 @pytest.mark.skipif(not runtime(), reason="the C compiler has no address sanitizer, or there is none")
-@pytest.mark.parametrize("tests", ["test_record_batches.py", "test_json_native.py"])
+@pytest.mark.parametrize("tests", ["test_record_batches.py", "test_json_native.py", "test_avro_native.py"])
 def test_malformed_input_touches_nothing_else(tests: str, tmp_path: Path) -> None:
     library = tmp_path / "native.so"
     assert "was built" in build(SANITIZED, library)

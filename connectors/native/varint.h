@@ -1,0 +1,24 @@
+/* Integers of 64 bits in zigzag varint encoding, as Kafka and Avro write them. */
+#ifndef DSMS_VARINT_H
+#define DSMS_VARINT_H
+
+#include <stdint.h>
+
+/* Reads a zigzag varint at *p, and moves *p behind it. Returns 0 if no valid varint ends before `end`, else 1. */
+static inline int varint(const uint8_t **p, const uint8_t *end, int64_t *out) {
+    uint64_t v = 0;
+    const uint8_t *q = *p;
+    for (int shift = 0; shift < 70 && q < end; shift += 7) {
+        uint8_t b = *q++;
+        if (shift == 63 && b > 1) return 0;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            *out = (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+            *p = q;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+#endif
