@@ -13,6 +13,7 @@ from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at, position_of
 from dsms.model.statements import TextLocation
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
+from dsms.sql.binder.streams.clock import CLOCK, is_clock
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
 
@@ -82,7 +83,7 @@ def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):
             continue
         if isinstance(table.this, exp.Func) or not is_common(table):
-            read = catalog.find(_plain_name(table), TextLocation(*position_of(table))).name
+            read = _object_named(table, catalog)
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
     refuse_user_defined_functions(resolved, catalog)
@@ -101,6 +102,15 @@ def _check_reads_only(query: exp.Expr) -> None:
         raise error_at(query, f'"{query.key.upper()}" is not a query', hint="a one-time statement is a SELECT")
     if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):
         raise error_at(other, f'"{other.key.upper()}" is not supported in a one-time SELECT')
+
+
+def _object_named(table: exp.Table, catalog: Catalog) -> str:
+    """The name of the object that a table reference reads, as it is spelled in the catalog."""
+    name = _plain_name(table)
+    if is_clock(name):
+        hint = f"create a view of its points: CREATE STREAMED VIEW Sync AS SELECT Timepoint FROM R({CLOCK}) WHERE …"
+        raise error_at(table, f'"{CLOCK}" is the clock, which has every instant', hint=hint)
+    return catalog.find(name, TextLocation(*position_of(table))).name
 
 
 def _plain_name(table: exp.Table) -> str:

@@ -17,11 +17,13 @@ from dsms.planner.physical.explain import explain
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
 from dsms.planner.physical.lane import Output
 from dsms.registration.join_orders import switched_to_next_order
+from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.replacement import with_former_dropped
 from dsms.runtime.epoch.dead_letters import NO_RECORD
 from dsms.runtime.lanes.revision import ready_next_plans
 from dsms.sql.binder.bind import plan_of
 from dsms.statements.registry import parse, resolved_statement, run
+from dsms.tables.clock_rows import clock_rows
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_context import Decide, LocalContext
 from dsms.testing.local_logs import Log, as_instant, as_records
@@ -153,7 +155,10 @@ class LocalSession:
 
     def relation(self, name: str, at: int | date | None = None) -> list[dict[str, object]]:
         """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
-        output, instant = self._output_of(name), None if at is None else as_instant(at)
+        instant = None if at is None else as_instant(at)
+        if (view := self._view_over_clock(name)) is not None:
+            return clock_rows(view, self.reached() - 1 if instant is None else instant, self.catalog).to_pylist()
+        output = self._output_of(name)
         frontier = self.runtime.frontier(output.id)
         if instant is not None and instant >= frontier:
             raise UserError(
@@ -188,7 +193,8 @@ class LocalSession:
 
     def key(self, name: str) -> tuple[str, ...]:
         """The key columns of a stream, view or query; empty if its result is a bag."""
-        return self._output_of(name).keys
+        view = self._view_over_clock(name)
+        return self._output_of(name).keys if view is None else schema_and_keys(view, self.catalog)[1]
 
     def running(self) -> Iterable[Stream | Table | Query]:
         """Everything that the session runs: queries, and the streams and tables, so that `relation` can return them."""
@@ -307,10 +313,17 @@ class LocalSession:
                 moved = moved or bool(fresh)
         return moved
 
+    def _view_over_clock(self, name: str) -> Query | None:
+        named = self.catalog.find(name)
+        return named if isinstance(named, Query) and named.periodic is not None else None
+
     def _output_of(self, name: str) -> Output:
         named = self.catalog.find(name)
         if isinstance(named, Source):
             raise UserError(f'"{named.name}" is a source', hint="ask for a stream, view or query over it")
+        if self._view_over_clock(name) is not None:
+            message = f'"{named.name}" is computed from the clock, so it publishes no changes'
+            raise UserError(message, hint="ask for its relation, or SELECT from it")
         if named.id in self.runtime.failed:
             raise InternalError(self.runtime.failed[named.id])
         return self.runtime.output(named.id)

@@ -74,6 +74,15 @@ class Periodic:
         within: np.ndarray = every[(every >= start) & (every < end)]
         return within
 
+    def count(self, start: int, end: int) -> int:
+        """The number of points with `start ≤ point < end`.
+
+        >>> Periodic(10, (0, 4)).count(4, 20), Periodic(10).count(5, 5)
+        (3, 0)
+        """
+        first, beyond = self.numbers(np.array([start, max(start, end)], dtype=np.int64)).tolist()
+        return int(beyond - first)
+
     def numbers(self, instants: np.ndarray) -> np.ndarray:
         """The number of the first point at or after each instant. The first point of [0, period) has number 0.
 

@@ -21,6 +21,7 @@ from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
 from dsms.runtime.epoch.progress_log import read_published
+from dsms.tables.clock_rows import clock_rows
 from dsms.tables.one_time_query import Relation
 from dsms.tables.select_budget import Budget
 from operators.core.errors import UserError
@@ -50,9 +51,10 @@ class Relations:
         self._progress = InternalLog(kafka, cluster, PROGRESS, alarms)
 
     def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
-        """The last instant that is final in all of these objects; None if there are no objects."""
+        """The last instant that is final in all of these objects; None if there are none besides views over the clock,
+        of which every instant is final."""
         readable = [_readable(catalog.find(name)) for name in names]
-        queries = [item for item in readable if isinstance(item, Query)]
+        queries = [item for item in readable if isinstance(item, Query) and item.periodic is None]
         tables = [item for item in readable if isinstance(item, Table)]
         frontiers = self._frontiers(queries) if queries else {}
         instants = [_last_instant(query, frontiers) for query in queries]
@@ -82,7 +84,8 @@ class Relations:
         """Checks that the instant is final in an object, and returns it; the last final instant if it is None. Raises
         UserError if it is not final."""
         last = self.common_instant([name], catalog)
-        assert last is not None
+        if last is None:
+            return _given(instant, name)
         if instant is not None and instant > last:
             raise UserError(f"instant {instant} is not final yet", hint=f'"{name}" is final up to {last}')
         return last if instant is None else instant
@@ -90,6 +93,8 @@ class Relations:
     def _rows(self, item: Query | Table, instant: int | None, catalog: Catalog, budget: Budget) -> pa.Table:
         if isinstance(item, Table):
             return self._tables.rows_at(item, instant, budget)
+        if item.periodic is not None:
+            return clock_rows(item, _given(instant, item.name), catalog)
         assert instant is not None
         schema, keys = schema_and_keys(item, catalog)
         empty = partial(Fold, keyed=bool(keys), at=instant, refused=self._refused, marked_by=item.marked_by)
@@ -131,9 +136,17 @@ def decoded_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "jso
     return DecodedRows(rows.frame.to_arrow().cast(schema), frozenset(values[at] for at in rows.refused))
 
 
+def _given(instant: int | None, name: str) -> int:
+    """The instant for which a view over the clock is read. Raises UserError without one."""
+    if instant is None:
+        hint = f"read it together with a view or table, or as GET /v1/queries/{name}/relation?at=…"
+        raise UserError(f'"{name}" is computed from the clock, so an instant must be given', hint=hint)
+    return instant
+
+
 def _readable(item: Object) -> Query | Table:
-    """The object if its changes have a topic. Raises UserError otherwise."""
-    if isinstance(item, Table) or (isinstance(item, Query) and item.periodic is None):
+    """The object if its changes have a topic, or follow from the clock. Raises UserError otherwise."""
+    if isinstance(item, Table | Query):
         return item
     raise UserError(
         f'the {kind_of(item)} "{item.name}" has no results that can be read',

@@ -138,8 +138,8 @@ def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT STREAMED Timepoint FROM R(clockStr)", "line 1, column 17: a query over clockStr alone would list"),
-        ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", "a query over clockStr alone would list every instant"),
+        ("SELECT STREAMED Timepoint FROM R(clockStr)", 'line 1, column 17: a query over "clockStr" alone would list'),
+        ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", 'a query over "Sync2" alone would list every point'),
         (
             "SELECT STREAMED S.id FROM S, R(Sync2) x WHERE x.Timepoint = S.TS",
             'line 1, column 30: "Sync2" is a stream over clockStr',
