@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
-from sqlglot import exp
 
 from dsms.model import logical, properties
 from dsms.model import statements as st
@@ -34,11 +33,10 @@ from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.binder.expansion import default_windows, written_out
-from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, is_clock
+from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, points_alone
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
-from dsms.sql.parser.table_names import name_of
-from operators.core.errors import SqlError, UserError
+from operators.core.errors import UserError
 
 RESULT_PREFIX = "dsms."
 #: The number of queries that differ only in constants and run separately; further ones run together as a family.
@@ -249,7 +247,7 @@ def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Outp
 
 def _clock_view(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
     if statement.kind == "query":
-        raise _listing_points(statement.select)
+        raise points_alone(statement.select)
     check_free(catalog, name)
     if any(clause.name == "start" for clause in statement.clauses):
         raise error_at(statement.select, "START is not supported in a view over the clock, which covers all instants")
@@ -258,15 +256,6 @@ def _clock_view(statement: st.ContinuousQuery, view: ClockView, name: st.Name, c
     message = f'view "{name.text}" created over {CLOCK}; its points are computed without running a query'
     notices = (f"points: t mod {view.points.period} in {{{', '.join(map(str, view.points.residues))}}}",)
     return catalog.with_object(query), StatementResult(_label(query), message, notices=notices, name=name.text)
-
-
-def _listing_points(select: exp.Expr) -> SqlError:
-    read = next(map(name_of, select.find_all(exp.Table)))
-    if is_clock(read):
-        hint = "make it a view and read a relation at its points: R[Sync](S)"
-    else:
-        hint = f"read a relation at its points: R[{read}](S); or its points once: SELECT … FROM {read}"
-    return error_at(select, f'a query over "{read}" alone would list every point', hint=hint)
 
 
 def _label(query: Query) -> str:

@@ -68,6 +68,17 @@ def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
     return ClockView(_points_of_select(query, catalog), outputs)
 
 
+def points_alone(query: exp.Expr) -> SqlError:
+    """The refusal of a continuous query that reads nothing but points."""
+    read = next(map(name_of, query.find_all(exp.Table)))
+    hint = (
+        "make it a view and read a relation at its points: R[Sync](S)"
+        if is_clock(read)
+        else f"read a relation at its points: R[{read}](S); or its points once: SELECT … FROM {read}"
+    )
+    return error_at(query, f'a query over "{read}" alone would list every point', hint=hint)
+
+
 def view_tree(view: Query) -> exp.Expr:
     """The parsed query of a view."""
     return parse_query(view.select)
