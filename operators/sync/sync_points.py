@@ -48,6 +48,17 @@ class Periodic:
         own, others, period = self._over(other)
         return Periodic(period, tuple(sorted(own | others)))
 
+    def __sub__(self, other: Periodic) -> Periodic:
+        """The points that are not in the other.
+
+        Raises:
+            ValueError: there are none.
+        """
+        own, others, period = self._over(other)
+        if not own - others:
+            raise ValueError("no point is left")
+        return Periodic(period, tuple(sorted(own - others)))
+
     def next_points(self, instants: np.ndarray) -> np.ndarray:
         """The first point at or after each instant, at most FOREVER. BEGINNING and FOREVER stay as they are.
 

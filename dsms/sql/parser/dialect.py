@@ -31,6 +31,7 @@ class Dsms(Postgres):
             "≠": TokenType.NEQ,
             "∪": TokenType.UNION,
             "∩": TokenType.INTERSECT,
+            "−": TokenType.DASH,
             "GROUPBY": TokenType.GROUP_BY,
         }
 

@@ -19,8 +19,13 @@ from operators.table_functions.registry import TABLE_FUNCTIONS
 _SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
-_SET_TOKENS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
-#: The words after UNION or INTERSECT that show that it combines queries, not items of FROM.
+_SET_TOKENS: dict[TokenType, type[exp.SetOperation]] = {
+    TokenType.UNION: exp.Union,
+    TokenType.INTERSECT: exp.Intersect,
+    TokenType.EXCEPT: exp.Except,
+    TokenType.DASH: exp.Except,
+}
+#: The words after a set operator that show that it combines queries, not items of FROM.
 _AFTER_SET_OF_QUERIES = (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES")
 #: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
 _MAX_STEPS = 100_000
@@ -49,6 +54,7 @@ class StreamParser(PatternParser):
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
         self._steps = 0
+        self._operand = False  # whether the next item of FROM is an operand of a set operation
         return [_wrapped(tree) for tree in super().parse(raw_tokens, sql)]
 
     def _advance(self, times: int = 1) -> None:
@@ -76,13 +82,17 @@ class StreamParser(PatternParser):
         """`Istream (query)`."""
         token = self._curr
         self._advance(2)
-        query = self._parse_select(nested=True)
+        query = self._whole_query()
         self._match_r_paren()
         if query is None:
             self.raise_error("expected a query")
         marked = self.expression(nodes.StreamOf(kind=token.text.lower()), token=token)
         select = nodes.stream_of_query(cast(exp.Expr, query), token.text.lower(), marked.meta)
         return self._parse_set_operations(select) if parse_set_operation else select
+
+    def _whole_query(self) -> exp.Expr | None:
+        """A query in parentheses: also set operations whose first side is in parentheses of its own."""
+        return self._parse_query_modifiers(self._parse_set_operations(self._parse_select(nested=True)))
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
         if self._ahead(0) not in _STREAM_WORDS or self._ahead(1) != "(":
@@ -111,6 +121,7 @@ class StreamParser(PatternParser):
     def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
         if options.get("schema") or options.get("is_db_reference"):
             return super()._parse_table(*args, **options)
+        is_operand, self._operand = self._operand, False
         item = self._stream_item()
         if item is None:
             item = super()._parse_table(*args, **options)
@@ -120,7 +131,8 @@ class StreamParser(PatternParser):
             return None
         if isinstance(item, exp.Table) and isinstance(item.this, exp.ExplodingGenerateSeries):
             item = self.expression(exp.Lateral(this=item.this, alias=item.args.get("alias")))
-        item = self._with_set_operations(self._with_windows(item))
+        item = self._with_windows(item)
+        item = item if is_operand else self._with_set_operations(item)
         for join in self._parse_joins() if options.get("joins") else ():
             item.append("joins", join)
         return item
@@ -147,7 +159,7 @@ class StreamParser(PatternParser):
         token = self._curr
         kind = token.text.lower()
         if self._ahead(2) in _QUERY_STARTS:
-            query = self._parenthesised(1, lambda: self._parse_select(nested=True))
+            query = self._parenthesised(1, self._whole_query)
             item: exp.Expr = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
         else:
             item = self._parenthesised(1, self._parse_table)
@@ -187,19 +199,34 @@ class StreamParser(PatternParser):
             self.raise_error("expected a name")
         return self.expression(exp.Table(this=name), token=token)
 
-    def _with_set_operations(self, item: exp.Expr) -> exp.Expr:
-        """Parses SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM, the bag union of relations, and ∩, their intersection."""
-        while self._curr.token_type in _SET_TOKENS and self._ahead(1) not in _AFTER_SET_OF_QUERIES:
-            kind = _SET_TOKENS[self._curr.token_type]
+    def _with_set_operations(self, item: exp.Expr, *, only_intersections: bool = False) -> exp.Expr:
+        """Parses SyncSQL's set operations of relations in FROM: the bag union `ℜ(Sync2) ∪ ℜ(Sync5)`, the intersection
+        ∩, which binds tighter, and the difference −. Both of these are of sets."""
+        while kind := self._set_operator(only_intersections):
             self._advance()
-            other = self._parse_table()
-            if other is None:
-                self.raise_error("expected a relation")
-            sides = [nodes.plain_star(item), nodes.plain_star(cast(exp.Expr, other))]
-            both = kind(this=sides[0], expression=sides[1], distinct=kind is exp.Intersect)
+            other = self._set_operand()
+            if kind is not exp.Intersect:
+                other = self._with_set_operations(other, only_intersections=True)
+            sides = [nodes.plain_star(item), nodes.plain_star(other)]
+            both = kind(this=sides[0], expression=sides[1], distinct=kind is not exp.Union)
             item = exp.Subquery(this=both)
             self._attach_alias(item)
         return item
+
+    def _set_operator(self, only_intersections: bool) -> type[exp.SetOperation] | None:
+        kind = _SET_TOKENS.get(self._curr.token_type)
+        combines_queries = self._ahead(1) in _AFTER_SET_OF_QUERIES and self._curr.token_type != TokenType.DASH
+        if kind is None or combines_queries:
+            return None
+        return kind if kind is exp.Intersect or not only_intersections else None
+
+    def _set_operand(self) -> exp.Expr:
+        """An item of FROM without the set operators after it."""
+        self._operand = True
+        other = self._parse_table()
+        if other is None:
+            self.raise_error("expected a relation")
+        return cast(exp.Expr, other)
 
     # --- spellings
 

@@ -34,6 +34,20 @@ def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
 @pytest.mark.parametrize(
     ("query", "changes"),
     [
+        # the union at 1 and 2: {1, 7}, at 3: {1, 2, 7}, at 9: {1, 8}, at other instants nothing
+        (
+            "Istream((SELECT id FROM S [Now]) UNION (SELECT a FROM S [Now]))",
+            [("+", 1, 1), ("+", 7, 1), ("+", 2, 3), ("+", 1, 9), ("+", 8, 9)],
+        ),
+        (
+            "SELECT x.id FROM Dstream((SELECT id FROM S [Now]) UNION (SELECT a FROM S [Now])) AS x",
+            [("+", 1, 4), ("+", 2, 4), ("+", 7, 4), ("+", 1, 10), ("+", 8, 10)],
+        ),
+        ("Rstream((SELECT id FROM S [Now]) EXCEPT ALL (SELECT 1 AS id FROM S [Now]))", [("+", 2, 3)]),
+        # SyncSQL's difference of relations: (1, 7) leaves D at 9, and (1, 8), which enters it, is subtracted
+        ("SELECT id FROM ℜ(D) − (SELECT id, a FROM ℜ(S) WHERE a > 7) h", [("+", 1, 1), ("+", 2, 3), ("-", 1, 9)]),
+        ("SELECT id FROM R(D) - R(S)", []),
+        ("SELECT id FROM ℜ(D) − ℜ(D) ∩ ℜ(S) ∪ ℜ(D)", [("+", 1, 1), ("+", 2, 3)]),
         # CQL: at τ the rows of [τ - 2, τ]; the same with a predicate, and as PIPES' three instants
         *(
             (query, [("+", 1, 1), ("+", 1, 2), ("+", 1, 3), ("+", 2, 3), ("-", 1, 4), ("-", 1, 5), ("-", 1, 6),

@@ -106,6 +106,8 @@ def _points(query: exp.Expr, catalog: Catalog) -> Periodic:
             return _points(query.this, catalog) | _points(query.expression, catalog)
         case exp.Intersect():
             return _common(_points(query.this, catalog), _points(query.expression, catalog), query)
+        case exp.Except():
+            return _left(_points(query.this, catalog), _points(query.expression, catalog), query)
         case exp.Select():
             _check_columns(query)
             return _points_of_select(query, catalog)
@@ -115,6 +117,13 @@ def _points(query: exp.Expr, catalog: Catalog) -> Periodic:
 def _common(left: Periodic, right: Periodic, at: exp.Expr) -> Periodic:
     try:
         return left & right
+    except ValueError as error:
+        raise error_at(at, "the synchronisation stream has no points") from error
+
+
+def _left(points: Periodic, removed: Periodic, at: exp.Expr) -> Periodic:
+    try:
+        return points - removed
     except ValueError as error:
         raise error_at(at, "the synchronisation stream has no points") from error
 
@@ -178,5 +187,6 @@ def _last_point(query: exp.Select) -> tuple[tuple[str, exp.Expr | None], ...]:
 
 
 def _refusal(node: exp.Expr) -> SqlError:
-    hint = f"have: SELECT {TIMEPOINT} FROM R({CLOCK}) WHERE mod({TIMEPOINT}, n) = m, and unions and intersections"
+    known = f"SELECT {TIMEPOINT} FROM R({CLOCK}) WHERE mod({TIMEPOINT}, n) = m"
+    hint = f"have: {known}, and unions, intersections and differences"
     return error_at(node, f'"{node.key.upper()}" is not supported in a stream over the clock', hint=hint)
