@@ -91,7 +91,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
         *computed_from,
         *_deleted_records_notices(whole.node, query.first_offsets),
         *declared.defaults,
-        *_expanded_text_notice(statement, declared.text, catalog),
+        *_expanded_text_notice(statement, declared.text, query, catalog),
     )
     message = f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"'
     created = with_dead_letter_writers(query, catalog.with_object(query))
@@ -310,9 +310,12 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
     return (f"shares one plan with {family_members} {word} only in constants",) if family_members else ()
 
 
-def _expanded_text_notice(statement: st.ContinuousQuery, original: str, catalog: Catalog) -> tuple[str, ...]:
+def _expanded_text_notice(
+    statement: st.ContinuousQuery, original: str, query: Query, catalog: Catalog
+) -> tuple[str, ...]:
     """The text of the query with its defaults written out, if that differs from the original text."""
-    expanded = written_out(statement.select, catalog).sql(dialect=Dsms)
+    as_istream = statement.output is None and query.output == "istream"
+    expanded = written_out(statement.select, catalog, as_istream=as_istream).sql(dialect=Dsms)
     return () if expanded == original else (f"expanded: {expanded}",)
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.model.position import error_at
+from dsms.sql.binder.default_streams import add_default_stream, default_stream_notice, windows_with_default_stream
 from dsms.sql.binder.scalars.now_bounds import NOW_HINT, POINTS
 from dsms.sql.binder.scope import ColumnNotFound
 from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, is_clock, view_tree
@@ -43,8 +44,8 @@ def misplaced_now(error: SqlError) -> SqlError:
 
 
 def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
-    """The default windows of a CQL or PIPES query and the default Istream of CQL's windowed subqueries, as notices for
-    the user who creates the query.
+    """The default windows of a CQL or PIPES query and the default Istream of what CQL's windows are applied to, as
+    notices for the user who creates the query.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> default_windows(parse_query("SELECT a FROM S [Now]"), Catalog())
@@ -53,30 +54,20 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     window = {"cql": "[Range Unbounded]", "pipes": "WINDOW(RANGE 1)"}.get(_notation(query) or "")
     tables = _bare_streams(query, catalog) if window else ()
     default = dict.fromkeys(f"default window of {name_of(table)}: {window}" for table in tables)
-    streams = [window for window in query.find_all(nodes.StreamWindow) if _has_default_stream(window)]
-    return (
-        *default,
-        *dict.fromkeys(
-            f"Istream is applied by default to subquery {stream.alias_or_name}".strip() for stream in streams
-        ),
-    )
+    streams = windows_with_default_stream(expanded(query.copy(), catalog), catalog)
+    return (*default, *dict.fromkeys(map(default_stream_notice, streams)))
 
 
-def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
-    """The query with all defaults explicit: `expanded`, and the windows and streams that CQL adds."""
+def written_out(query: exp.Expr, catalog: Catalog, *, as_istream: bool = False) -> exp.Expr:
+    """The query with all defaults explicit: `expanded`, and the windows and streams that CQL adds. With `as_istream`,
+    one of these is the Istream of the whole query."""
     tree = expanded(query.copy(), catalog)
     if _notation(tree) == "cql":
         for table in list(_bare_streams(tree, catalog)):
             _wrap(table, nodes.StreamWindow(kind="range", notation="cql"))
-    for window in [node for node in tree.find_all(nodes.StreamWindow) if _has_default_stream(node)]:
-        window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
-    return tree
-
-
-def _has_default_stream(window: exp.Expr) -> bool:
-    """CQL section 6.2.2: a subquery with a window and without Istream, Dstream or Rstream gets Istream."""
-    item = window.this
-    return window.args["notation"] == "cql" and isinstance(item, exp.Subquery) and nodes.output_kind(item.this) is None
+    for window in list(windows_with_default_stream(tree, catalog)):
+        add_default_stream(window)
+    return nodes.stream_of_query(tree, "istream", {}) if as_istream else tree
 
 
 def _notation(query: exp.Expr) -> str | None:
