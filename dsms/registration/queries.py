@@ -86,7 +86,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     )
     notices = (
         *_notices(whole.node, query, declared.settings),
-        *_cql_notices(statement),
+        *_cql_notices(statement, query),
         *_family_notices(query, catalog),
         *computed_from,
         *_deleted_records_notices(whole.node, query.first_offsets),
@@ -117,7 +117,7 @@ def _drafted(
             "the query reads no stream, so its result never changes",
             hint="use SELECT … to run it once",
         )
-    output = statement.output or default_output(statement, node)
+    output = statement.output or default_output(node)
     check_free(catalog, name)
     check_shedding_options(statement, declared.settings)
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
@@ -234,15 +234,10 @@ def _partitions(node: logical.Node) -> int:
     return max((source.partitions for source in properties.sources(node)), default=1)
 
 
-def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
-    """CQL's default output: Istream if the result is monotonic (section 6.2.2). Raises SqlError otherwise."""
-    if properties.append_only(node):
-        return "istream"
-    raise error_at(
-        statement.select,
-        "rows can leave the result, so CQL defines no default output",
-        hint="use SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
-    )
+def default_output(node: logical.Node) -> st.Output:
+    """CQL's default output: Istream if the result is monotonic. Otherwise no stream is derived from it (section 6.2.2):
+    the result is a relation, whose changes are published."""
+    return "istream" if properties.append_only(node) else "streamed"
 
 
 def _clock_view(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
@@ -298,8 +293,12 @@ def _quality_notices(query: Query) -> tuple[str, ...]:
     return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)
 
 
-def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
-    return () if statement.output else ("Istream is applied by default: rows never leave the result",)
+def _cql_notices(statement: st.ContinuousQuery, query: Query) -> tuple[str, ...]:
+    if statement.output is not None:
+        return ()
+    if query.output == "istream":
+        return ("Istream is applied by default: rows never leave the result",)
+    return ("no Istream is applied by default: rows can leave the result, which is a relation",)
 
 
 def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     check_shedding_options(statement, settings)
     node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
     check_plan(node, environment.limits)
-    output = statement.output or default_output(statement, node)
+    output = statement.output or default_output(node)
     kept = {name: getattr(before, name) for name in (*_FIXED, *_CARRIED)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
     draft = with_memory(statement, draft, node)

@@ -61,15 +61,10 @@ TOPICS = (
 #: The reasons why statements are not bound, by their headings.
 UNBOUND = {
     "-- CQL section 1": '"A" not found|not found',
-    "-- CQL query 6.2": "rows can leave the result, so CQL defines no default",
-    "-- CQL query 6.4": "rows can leave the result, so CQL defines no default",
     "-- CQL section 6.4.1": "not found",
     "-- CQL section 6.4.2": '"Q" not found',
     "-- CQL section 7.2.1": 'column "[CL]" not found',
-    "-- CQL section 7.2.2": "rows can leave the result, so CQL defines no default",
     "-- PIPES section 4.5": 'stream "CurrentPrice" is used by ClosingPriceStream',
-    "-- STREAM section 2.1, first example": "rows can leave the result, so CQL defines no default",
-    "-- STREAM section 2.1, second example": "rows can leave the result, so CQL defines no default",
 }
 
 
