@@ -1,9 +1,11 @@
 """Writes and reads plans as documents in JSON or XML (STREAM section 6.2). A document has all objects of a catalog with
-their statements, and the plans of queries as nested operators; an import uses only the statements.
+their statements, and the plans of queries as nested operators; an import uses only the statements. A digest shows
+whether somebody has edited a plan, which would have no effect: such a document is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -27,14 +29,14 @@ _MAX_BYTES = 64 * 1024 * 1024
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class Column(msgspec.Struct, frozen=True):
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of an operator's output."""
 
     name: str
     type: str
 
 
-class Operator(msgspec.Struct, frozen=True, omit_defaults=True):
+class Operator(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """An operator of an optimised plan: its kind, its line in EXPLAIN, its simple attributes, and its inputs."""
 
     operator: str
@@ -45,9 +47,10 @@ class Operator(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: tuple[Operator, ...] = ()
 
 
-class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """An object of the catalog. An import runs `statement`, which creates it, and then sets the weight and the pause of
-    a query. `plan` is only for people who read the document.
+    a query. `plan` is only for people who read the document; `digest` is that of the plan as it was exported, or "" in
+    documents of older versions.
     """
 
     name: str
@@ -56,9 +59,10 @@ class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True):
     weight: float = 1.0
     paused: bool = False
     plan: Operator | None = None
+    digest: str = ""
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A catalog as a document; the order of the objects has no meaning."""
 
     objects: tuple[PlanObject, ...]
@@ -78,13 +82,31 @@ def _object(item: Object, catalog: Catalog) -> PlanObject:
     if not isinstance(item, Query):
         return PlanObject(item.name, kind_of(item), shown_sql(item))
     plan = None if item.periodic is not None else _operator(planned(item, catalog).optimized)
-    return PlanObject(item.name, kind_of(item), item.sql, item.weight, item.paused, plan)
+    digest = "" if plan is None else _digest(plan)
+    return PlanObject(item.name, kind_of(item), item.sql, item.weight, item.paused, plan, digest)
+
+
+def _digest(plan: Operator) -> str:
+    """A digest of all parts of a plan, equal in both notations. Later versions compute it in the same way."""
+    return hashlib.sha256(msgspec.json.encode(_parts(plan))).hexdigest()[:16]
+
+
+def _parts(plan: Operator) -> list[Any]:
+    columns = [[column.name, column.type] for column in plan.columns]
+    parts = [plan.operator, plan.does, list(plan.key), columns, list(map(list, plan.attributes.items()))]
+    return [*parts, [_parts(below) for below in plan.inputs]]
 
 
 def _operator(node: logical.Node) -> Operator:
     columns = tuple(Column(field.name, type_sql(field.type)) for field in visible(node))
     below = tuple(_operator(input_) for input_ in properties.inputs(node))
-    return Operator(type(node).__name__, label(node), properties.keys(node), columns, dict(_attributes(node)), below)
+    does, attributes = _plain(label(node)), {name: _plain(value) for name, value in _attributes(node)}
+    return Operator(type(node).__name__, does, properties.keys(node), columns, attributes, below)
+
+
+def _plain(text: str) -> str:
+    """The text without characters that XML cannot represent."""
+    return _NOT_IN_XML.sub("\ufffd", text)
 
 
 def _attributes(node: logical.Node) -> Iterator[tuple[str, str]]:
@@ -110,7 +132,9 @@ def to_xml(document: Document) -> bytes:
             element.set("weight", repr(item.weight))
         if item.paused:
             element.set("paused", "true")
-        Xml.SubElement(element, "statement").text = _NOT_IN_XML.sub("\ufffd", item.statement)
+        Xml.SubElement(element, "statement").text = _plain(item.statement)
+        if item.digest:
+            element.set("digest", item.digest)
         if item.plan is not None:
             _add(element, item.plan)
     written: bytes = Xml.tostring(root, "utf-8", xml_declaration=False)
@@ -118,13 +142,13 @@ def to_xml(document: Document) -> bytes:
 
 
 def _add(above: Xml.Element, operator: Operator) -> None:
-    element = Xml.SubElement(above, "operator", kind=operator.operator, does=_NOT_IN_XML.sub("\ufffd", operator.does))
+    element = Xml.SubElement(above, "operator", kind=operator.operator, does=operator.does)
     if operator.key:
         element.set("key", ", ".join(operator.key))
     for column in operator.columns:
         Xml.SubElement(element, "column", name=column.name, type=column.type)
     for name, value in operator.attributes.items():
-        Xml.SubElement(element, "attribute", name=name, value=_NOT_IN_XML.sub("\ufffd", value))
+        Xml.SubElement(element, "attribute", name=name, value=value)
     for below in operator.inputs:
         _add(element, below)
 
@@ -139,6 +163,12 @@ def read_document(body: bytes) -> Document:
         raise UserError(f"not a plan document: {error}", hint='use the output of "dsms plan export"') from error
     if document.format != FORMAT:
         raise UserError(f"the document has format {document.format}; this version reads format {FORMAT}")
+    for item in document.objects:
+        if item.plan is not None and item.digest and item.digest != _digest(item.plan):
+            raise UserError(
+                f'the plan of "{item.name}" was edited, but plans follow from the statements',
+                hint="edit the statement, and leave the plan as it was or remove it",
+            )
     return document
 
 
@@ -151,14 +181,48 @@ def _from_xml(body: bytes) -> Document:
     root = Xml.fromstring(text)
     if root.tag != "plan":
         raise UserError(f'the document starts with <{root.tag}>; expected <plan format="{FORMAT}">')
-    objects = tuple(_from_element(element) for element in root.findall("object"))
+    _check_parts(root, {"format"}, {"object"})
+    objects = tuple(_from_element(element) for element in root)
     return Document(objects, int(root.get("format", FORMAT)))
 
 
 def _from_element(element: Xml.Element) -> PlanObject:
-    """The object of an element; its plan is ignored."""
+    _check_parts(element, {"name", "kind", "weight", "paused", "digest"}, {"statement", "operator"})
     name, statement = element.get("name"), element.findtext("statement")
     if name is None or statement is None:
         raise UserError("an <object> needs a name and a <statement>")
-    paused = element.get("paused", "false") == "true"
-    return PlanObject(name, element.get("kind", ""), statement, float(element.get("weight", 1.0)), paused)
+    paused = element.get("paused", "false")
+    if paused not in ("true", "false"):
+        raise UserError(f'"{name}" has paused="{paused}"', hint="write true or false")
+    plan = element.find("operator")
+    return PlanObject(
+        name,
+        element.get("kind", ""),
+        statement,
+        float(element.get("weight", 1.0)),
+        paused == "true",
+        None if plan is None else _operator_of(plan),
+        element.get("digest", ""),
+    )
+
+
+def _operator_of(element: Xml.Element) -> Operator:
+    _check_parts(element, {"kind", "does", "key"}, {"column", "attribute", "operator"})
+    key = element.get("key")
+    return Operator(
+        element.get("kind", ""),
+        element.get("does", ""),
+        tuple(key.split(", ")) if key else (),
+        tuple(Column(column.get("name", ""), column.get("type", "")) for column in element.findall("column")),
+        {attribute.get("name", ""): attribute.get("value", "") for attribute in element.findall("attribute")},
+        tuple(map(_operator_of, element.findall("operator"))),
+    )
+
+
+def _check_parts(element: Xml.Element, attributes: set[str], children: set[str]) -> None:
+    """Raises UserError if an element has other attributes or elements: they would have no effect."""
+    unknown = [f'the attribute "{name}"' for name in element.attrib if name not in attributes]
+    unknown += [f"<{child.tag}>" for child in element if child.tag not in children]
+    if unknown:
+        known = [*(f'"{name}"' for name in sorted(attributes)), *(f"<{tag}>" for tag in sorted(children))]
+        raise UserError(f"<{element.tag}> cannot have {unknown[0]}", hint=f"have: {', '.join(known)}")

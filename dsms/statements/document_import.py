@@ -35,6 +35,8 @@ def planned_import(document: Document, catalog: Catalog) -> Import:
     for entry in document.objects:
         texts.setdefault(entry.statement, []).append(entry)
     parsed = {sql: _declaration(sql, objects[0].name) for sql, objects in texts.items()}
+    for sql, objects in texts.items():
+        _check_names(parsed[sql], objects)
     existing = {sql for sql, objects in texts.items() if all(_exists(entry, catalog) for entry in objects)}
     missing = [sql for sql in _in_order(parsed, texts) if sql not in existing]
     statements = [line for sql in missing for line in _statements(sql, texts[sql])]
@@ -76,6 +78,20 @@ def _declaration(sql: str, name: str) -> st.Statement:
     if several or not statements or _reads(statements[0]) is None:
         raise UserError(f'the statement of "{name}" does not declare an object')
     return statements[0]
+
+
+def _check_names(statement: st.Statement, objects: list[PlanObject]) -> None:
+    """Raises UserError unless the name that a statement declares is one of those that the document has for it. Names of
+    aggregates end with "()" there."""
+    declaration = resolved_statement(statement, Catalog())
+    declared = kind_of_statement(declaration).changed_name(declaration)
+    if declared is not None and declared.text.lower() not in {
+        entry.name.lower().removesuffix("()") for entry in objects
+    }:
+        raise UserError(
+            f'the statement of "{objects[0].name}" creates "{declared.text}"',
+            hint="write the same name in the object and in its statement",
+        )
 
 
 def _in_order(parsed: dict[str, st.Statement], texts: dict[str, list[PlanObject]]) -> list[str]:

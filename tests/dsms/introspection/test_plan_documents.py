@@ -67,11 +67,87 @@ def test_the_order_of_a_document_does_not_matter() -> None:
 
 def test_the_name_of_an_object_is_quoted() -> None:
     """A name in a document may be any text. It is always quoted, so that it cannot add to a statement."""
-    sql = "CREATE QUERY q AS SELECT room FROM S"
-    entry = PlanObject('q"; DROP QUERY "other', "query", sql, weight=2.0, paused=True)
     quoted = '"q""; DROP QUERY ""other"'
+    sql = "SELECT STREAMED room FROM S"
+    entry = PlanObject('q"; DROP QUERY "other', "query", sql, weight=2.0, paused=True)
     statements = planned_import(Document((entry,)), made().catalog).statements
     assert statements == (sql, f"ALTER QUERY {quoted} SET (weight = 2.0)", f"PAUSE QUERY {quoted}")
+
+
+EDITS = [
+    (b'"does":"Filter ', b'"does":"Filter t > 7 AND '),
+    (b'"value":"10"', b'"value":"20"'),
+    (b'"length":"10"', b'"length":"20"'),
+    (b'does="Filter ', b'does="Filter t &gt; 7 AND '),
+    (b'name="length" value="10"', b'name="length" value="20"'),
+    (b'<column name="n"', b'<column name="m"'),
+    (b'"columns":[{"name":"room"', b'"columns":[{"name":"place"'),
+]
+
+
+@pytest.mark.parametrize("form", ["json", "xml"])
+@pytest.mark.parametrize(("before", "after"), EDITS)
+def test_an_edited_plan_is_refused(form: str, before: bytes, after: bytes) -> None:
+    body = client_of(made()).get("/v1/plan", params={"format": form}).content
+    if before not in body:
+        pytest.skip("an edit of the other notation")
+    answer = client_of(LocalSession()).post("/v1/plan", content=body.replace(before, after))
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert "was edited, but plans follow from the statements" in error["message"]
+    assert error["hint"] == "edit the statement, and leave the plan as it was or remove it"
+
+
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_edited_statements_and_removed_plans_are_honoured(form: str) -> None:
+    exported = document(made().catalog)
+    edited = tuple(
+        msgspec.structs.replace(entry, statement=entry.statement.replace("t > 80", "t > 7"))
+        if entry.name == "Hot"
+        else msgspec.structs.replace(entry, plan=None)
+        for entry in exported.objects
+    )
+    body = to_xml(Document(edited)) if form == "xml" else msgspec.json.encode(Document(edited))
+    other = LocalSession()
+    assert client_of(other).post("/v1/plan", content=body).status_code == 200
+    assert "t > 7 " in other.catalog.find("Hot").sql
+
+
+def test_documents_of_versions_without_digests_are_imported() -> None:
+    exported = document(made().catalog)
+    older = Document(tuple(msgspec.structs.replace(entry, digest="") for entry in exported.objects))
+    assert read_document(to_xml(older)) == older
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE STREAM other OVER T KEY NULL", 'the statement of "S" creates "other"'),
+        ("CREATE QUERY Q AS SELECT room FROM S", 'the statement of "S" creates "Q"'),
+    ],
+)
+def test_a_name_that_is_not_that_of_the_statement_is_refused(statement: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        planned_import(Document((PlanObject("S", "stream", statement),)), LocalSession().catalog)
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b'{"objects": [{"name": "s", "kind": "source", "statement": "x", "wait": 2}]}', "unknown field `wait`"),
+        (b'{"objects": [], "statements": []}', "unknown field `statements`"),
+        (
+            b'<plan format="1"><object name="s" kind="source" wait="2"><statement>x</statement></object></plan>',
+            '"wait"',
+        ),
+        (b'<plan format="1"><objekt/></plan>', "<objekt>"),
+        (b'<plan format="1"><object name="s"><statement>x</statement><plan/></object></plan>', "<plan>"),
+        (b'<plan format="1"><object name="s" paused="yes"><statement>x</statement></object></plan>', '"yes"'),
+    ],
+)
+def test_what_a_document_does_not_have_is_refused(body: bytes, what: str) -> None:
+    with pytest.raises(UserError, match=what):
+        read_document(body)
 
 
 def test_a_plan_is_nested_operators_with_attributes() -> None:
@@ -144,8 +220,7 @@ def test_the_command_line(tmp_path: Path, capfdbinary: pytest.CaptureFixture[byt
             assert expected in capfdbinary.readouterr().err
 
 
-def test_json_and_xml_are_equivalent(tmp_path: Path) -> None:
+def test_json_and_xml_are_equivalent() -> None:
     exported = document(made().catalog)
-    plain = tuple(msgspec.structs.replace(entry, plan=None) for entry in exported.objects)
-    assert read_document(to_xml(exported)).objects == plain
-    assert read_document(msgspec.json.encode(exported)) == exported
+    assert read_document(to_xml(exported)).objects == exported.objects
+    assert read_document(msgspec.json.encode(exported)).objects == exported.objects
