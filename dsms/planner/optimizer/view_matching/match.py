@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
+from dsms.model.kept_state import with_own_state
 from dsms.model.properties import inputs, walk
 from dsms.model.replace_inputs import with_inputs
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival, ranks_by_values
@@ -21,8 +23,6 @@ from dsms.planner.optimizer.view_matching.core_columns import all_over, output_c
 from dsms.planner.optimizer.view_matching.first_ranks import first_of
 from dsms.planner.optimizer.view_matching.implication import remaining
 from dsms.planner.optimizer.view_matching.roll_up import roll_up
-
-_STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, logical.Sync, logical.TopK)
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,25 @@ def computed_from_views(node: logical.Node, views: Sequence[logical.Node]) -> Re
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _stateful_parts(view)]
     candidates.sort(key=lambda candidate: -len(candidate.canonical_form.conditions))
-    return _rewrite(node, candidates) if candidates else Rewrite(node)
+    shared = frozenset(fingerprint(part) for view in views for part in with_own_state(view))
+    return _rewrite(node, candidates, shared) if candidates else Rewrite(node)
 
 
 def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
     """The parts of a plan that hold state; sharing them saves the state."""
-    return (part for part in walk(node) if any(isinstance(below, _STATEFUL) for below in walk(part)))
+    return (part for part in walk(node) if with_own_state(part))
 
 
-def _rewrite(node: logical.Node, candidates: Sequence[_Candidate]) -> Rewrite:
-    """The node, computed from candidates. A node that equals a candidate is shared anyway and stays."""
+def _rewrite(node: logical.Node, candidates: Sequence[_Candidate], shared: AbstractSet[str]) -> Rewrite:
+    """The node, computed from candidates. It stays as it is if the views have all its nodes with state, by their
+    fingerprints in `shared`: equal nodes share their operators anyway."""
     by_arrival = depends_on_arrival(node) and not ranks_by_values(node)
-    if by_arrival or any(node == candidate.node for candidate in candidates):
+    if by_arrival or all(fingerprint(part) in shared for part in with_own_state(node)):
         return Rewrite(node)
     matched = _over_first_match(node, candidates)
     if matched is not None:
         return matched
-    below = [_rewrite(input_, candidates) for input_ in inputs(node)]
+    below = [_rewrite(input_, candidates, shared) for input_ in inputs(node)]
     over = with_inputs(node, tuple(rewrite.node for rewrite in below))
     return Rewrite(over, frozenset().union(*(rewrite.views for rewrite in below)))
 
