@@ -10,6 +10,7 @@ from dataclasses import replace
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
+from dsms.planner.optimizer.algebra.arrival_order import ranks_by_values
 from dsms.planner.optimizer.algebra.conjuncts import conjunction
 from dsms.planner.optimizer.algebra.split import filtered
 from dsms.planner.optimizer.view_matching.canonical_form import RANK, CanonicalForm
@@ -22,10 +23,12 @@ def first_of(
     node: logical.Node, wanted: CanonicalForm, more: logical.Node, available: CanonicalForm
 ) -> logical.Node | None:
     """The top-k `node`, computed from the rows of the larger top-k `more`. `wanted` and `available` are the canonical
-    forms of `node` and `more`, which have the same cores. None unless both are top-k nodes, and `more` begins at rank 1
-    and has all rows and columns that `node` needs.
+    forms of `node` and `more`, which have the same cores. None unless both are top-k nodes whose ranks follow from
+    values, and `more` begins at rank 1 and has all rows and columns that `node` needs.
     """
     if not (isinstance(node, logical.TopK) and isinstance(more, logical.TopK)) or more.offset:
+        return None
+    if not ranks_by_values(node):
         return None
     rest = remaining(wanted.conditions, available.conditions)
     columns, names = output_columns(available.outputs), schema(node.input).names

@@ -59,29 +59,55 @@ def computed_from_views(node: logical.Node, views: Sequence[logical.Node]) -> Re
     `views` must be optimised too.
 
     The relation is the same at every instant. The order of records of one instant may differ from that of the original
-    plan. Therefore nothing is matched below a node that depends on the order of rows.
+    plan. Therefore nothing is matched below a node that depends on the order of rows. Such a node itself is matched,
+    because its core contains the order in which its rows arrive.
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _stateful_parts(view)]
     candidates.sort(key=lambda candidate: -len(candidate.canonical_form.conditions))
     shared = frozenset(fingerprint(part) for view in views for part in with_own_state(view))
-    return _rewrite(node, candidates, shared) if candidates else Rewrite(node)
+    known = _Views(candidates, shared, _sessions_of_groups(node))
+    return _rewrite(node, known) if candidates else Rewrite(node)
+
+
+@dataclass(frozen=True)
+class _Views:
+    """The candidates, the fingerprints of the nodes with state that they share with equal nodes anyway, and the ids of
+    the nodes of the plan that are not matched."""
+
+    candidates: Sequence[_Candidate]
+    shared: AbstractSet[str]
+    unmatched: AbstractSet[int]
 
 
 def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
-    """The parts of a plan that hold state; sharing them saves the state."""
-    return (part for part in walk(node) if with_own_state(part))
+    """The parts of a plan that hold state and have an operator of their own; sharing them saves the state."""
+    merged = _sessions_of_groups(node)
+    return (part for part in walk(node) if id(part) not in merged and with_own_state(part))
 
 
-def _rewrite(node: logical.Node, candidates: Sequence[_Candidate], shared: AbstractSet[str]) -> Rewrite:
-    """The node, computed from candidates. It stays as it is if the views have all its nodes with state, by their
-    fingerprints in `shared`: equal nodes share their operators anyway."""
-    by_arrival = depends_on_arrival(node) and not ranks_by_values(node)
-    if by_arrival or all(fingerprint(part) in shared for part in with_own_state(node)):
+def _sessions_of_groups(node: logical.Node) -> frozenset[int]:
+    """The ids of the sessions right below a group-by, and of the projections between them: usually one operator
+    computes the groups and the sessions, and does not hold the rows with their sessions."""
+    merged = set[int]()
+    for group in walk(node):
+        match group:
+            case logical.GroupBy(input=logical.Session() as session):
+                merged.add(id(session))
+            case logical.GroupBy(input=logical.Project(input=logical.Session() as session) as project):
+                merged |= {id(session), id(project)}
+    return frozenset(merged)
+
+
+def _rewrite(node: logical.Node, views: _Views) -> Rewrite:
+    """The node, computed from candidates. It stays as it is if the views have all its nodes with state."""
+    if all(fingerprint(part) in views.shared for part in with_own_state(node)):
         return Rewrite(node)
-    matched = _over_first_match(node, candidates)
+    matched = None if id(node) in views.unmatched else _over_first_match(node, views.candidates)
     if matched is not None:
         return matched
-    below = [_rewrite(input_, candidates, shared) for input_ in inputs(node)]
+    if depends_on_arrival(node) and not ranks_by_values(node):
+        return Rewrite(node)
+    below = [_rewrite(input_, views) for input_ in inputs(node)]
     over = with_inputs(node, tuple(rewrite.node for rewrite in below))
     return Rewrite(over, frozenset().union(*(rewrite.views for rewrite in below)))
 
