@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -343,6 +343,27 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     links: Annotated[tuple[SharedSubplan, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
     #: The digests of the parts of its plan with state that its own fragment computes, by which later queries find them.
     operators: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
+    #: The queries from whose rows it is going to be computed, while the state of that plan is built in a separate lane;
+    #: None: this does not change. It never changes together with the orders of the joins.
+    next_over: Annotated[tuple[Former, ...] | None, FieldRole("placement", "reset", reset_on_division=True)] = None
+
+    @property
+    def hints(self) -> PlanHints:
+        """The hints from which its plan is derived."""
+        return PlanHints(self.join_orders, self.over)
+
+    @property
+    def next_hints(self) -> PlanHints | None:
+        """The hints of the plan that it is changing to; None if it is not changing."""
+        if self.next_join_orders is not None:
+            return PlanHints(self.next_join_orders, self.over)
+        return None if self.next_over is None else PlanHints((), self.next_over)
+
+    @property
+    def next_plan_id(self) -> str | None:
+        """The id of the plan that it is changing to. It contains the hints, so plans with different hints are
+        different, and each begins on its own. None if the query is not changing."""
+        return None if self.next_hints is None else f"{self.id}+{self.next_hints.text}"
 
     @property
     def fragments(self) -> tuple[str, ...]:
@@ -395,6 +416,28 @@ class Former(msgspec.Struct, frozen=True):
     sketch_error: float | None = None
     fields_named: bool = False
     streams_united: bool = False
+
+
+class PlanHints(NamedTuple):
+    """What determines a query's plan besides its text: the orders of its joins, and the queries from whose rows it is
+    computed. They do not change its results."""
+
+    join_orders: JoinOrders = ()
+    over: tuple[Former, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The hints as text; different hints have different texts.
+
+        >>> PlanHints(((1, 0),)).text, PlanHints((), (Former("o3", "", None, (), (Former("o1", "", None, ()),)),)).text
+        ('((1,0),)', '()over[o3[o1]]')
+        """
+        over = f"over[{_ids(self.over)}]" if self.over else ""
+        return f"{self.join_orders}".replace(" ", "") + over
+
+
+def _ids(formers: Iterable[Former]) -> str:
+    return ",".join(f"{former.id}[{_ids(former.over)}]" if former.over else former.id for former in formers)
 
 
 class AggregatePart(msgspec.Struct, frozen=True):

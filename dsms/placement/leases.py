@@ -9,7 +9,6 @@ from typing import Final, Literal
 import msgspec
 
 from connectors.alarms import Alarm, Alarms
-from dsms.model.objects import JoinOrders
 from dsms.scheduling.tuning import TunableSettings
 from operators.core.decoding import Int64, Malformed, Natural, decoded
 
@@ -51,8 +50,8 @@ class QueryStatus(msgspec.Struct, frozen=True):
     fits: bool = True
     #: If the query is changing to another plan: whether that plan builds its state, has built it, or has failed.
     next_plan: Literal["", "building", "ready", "failed"] = ""
-    #: The join orders of the next plan.
-    next_orders: JoinOrders | None = None
+    #: The id of the next plan.
+    next_id: str = ""
     #: Why the next plan has failed.
     next_error: str = ""
 

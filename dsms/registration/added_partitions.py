@@ -65,12 +65,12 @@ def with_source(catalog: Catalog, source: Source) -> Catalog:
 
 
 def _with_source_in_former_versions(item: Object, source: Source) -> Object:
-    if not isinstance(item, Query) or not (item.former or item.over):
+    if not isinstance(item, Query) or not (item.former or item.over or item.next_over):
         return item
     former = None if item.former is None else _former_with_source(item.former, source)
-    return msgspec.structs.replace(
-        item, former=former, over=tuple(_former_with_source(view, source) for view in item.over)
-    )
+    over = tuple(_former_with_source(view, source) for view in item.over)
+    following = item.next_over and tuple(_former_with_source(view, source) for view in item.next_over)
+    return msgspec.structs.replace(item, former=former, over=over, next_over=following)
 
 
 def _former_with_source(former: Former, source: Source) -> Former:

@@ -16,7 +16,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.planner.physical.explain import explain
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
 from dsms.planner.physical.lane import Output
-from dsms.registration.join_orders import switched_to_next_order
+from dsms.registration.next_plans import switched_to_next_plan
 from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.replacement import with_former_dropped
 from dsms.runtime.epoch.dead_letters import NO_RECORD
@@ -264,7 +264,7 @@ class LocalSession:
 
     def _take_next_plans(self) -> None:
         """Replaces the current plans of queries by their next plans, once these are exact."""
-        if changed := list(switched_to_next_order(self.catalog, ready_next_plans(self.runtime.revision))):
+        if changed := list(switched_to_next_plan(self.catalog, ready_next_plans(self.runtime.revision))):
             self.catalog = self.catalog.with_changed(*changed)
             self.runtime.follow(self._plan())
 

@@ -67,8 +67,15 @@ def copied(item: Object, naming: Naming) -> Object:
         return item
     former = None if item.former is None else _former(item.former, naming)
     over = tuple(_former(each, naming) for each in item.over)
+    following = item.next_over and tuple(_former(each, naming) for each in item.next_over)
     return msgspec.structs.replace(
-        item, topic=naming.result(item.topic), topic_id=None, marked_by=None, former=former, over=over
+        item,
+        topic=naming.result(item.topic),
+        topic_id=None,
+        marked_by=None,
+        former=former,
+        over=over,
+        next_over=following,
     )
 
 

@@ -226,7 +226,7 @@ def dropped_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _formers(query: Query) -> Iterator[str]:
-    pending: list[Former] = [*([query.former] if query.former else []), *query.over]
+    pending: list[Former] = [*([query.former] if query.former else []), *query.over, *(query.next_over or ())]
     while pending:
         former = pending.pop()
         yield former.id

@@ -25,12 +25,12 @@ from dsms.planner.optimizer.join_orders import join_trees
 from dsms.planner.physical.cost.estimate import Statistics
 from dsms.planner.physical.cost.join_choice import Choice, cheapest_orders
 from dsms.planner.physical.fragment_plan import PlannedQuery, planned
-from dsms.registration.join_orders import (
-    switched_to_next_order,
+from dsms.registration.join_orders import with_next_order
+from dsms.registration.next_plans import (
+    switched_to_next_plan,
     warm_up_instants,
-    why_order_is_fixed,
-    with_next_order,
-    without_failed_order,
+    why_plan_is_fixed,
+    without_failed_plan,
 )
 from operators.core.errors import DsmsError
 
@@ -121,14 +121,12 @@ class OrdersByStatistics:
         lanes = dict(_changing(alive, catalog.version))
         if not lanes:
             return
-        ready = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "ready"}
-        failed = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "failed"}
-        for query in without_failed_order(catalog, failed):
+        ready = {id: lane.next_id for id, lane in lanes.items() if lane.next_plan == "ready"}
+        failed = {id: lane.next_id for id, lane in lanes.items() if lane.next_plan == "failed"}
+        for query in without_failed_plan(catalog, failed):
             reason = lanes[query.id].next_error
-            log.warning(
-                "a plan with another join order failed; the query keeps its order", query=query.name, reason=reason
-            )
-        for decide in (partial(switched_to_next_order, ready=ready), partial(without_failed_order, failed=failed)):
+            log.warning("the next plan of a query failed; the query keeps its plan", query=query.name, reason=reason)
+        for decide in (partial(switched_to_next_plan, ready=ready), partial(without_failed_plan, failed=failed)):
             self._change(catalog, decide)
 
     def _look(self, catalog: Catalog) -> None:
@@ -192,7 +190,8 @@ def _reorderable(query: Query, catalog: Catalog) -> _Reorderable | Query:
     plan = planned(query, catalog)
     trees = join_trees(plan.default_order_plan)
     orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for tree in trees)
-    instants = warm_up_instants(plan, tuple(order[::-1] for order in orders)) if trees else None
+    reverse = plan.hints._replace(join_orders=tuple(order[::-1] for order in orders))
+    instants = warm_up_instants(plan, reverse) if trees else None
     return query if instants is None else _Reorderable(query, plan, fingerprint(tuple(trees)), instants)
 
 
@@ -206,8 +205,8 @@ def _choice(watched: _Reorderable, statistics: Statistics) -> Choice | None:
 
 
 def _by_statistics(query: Query) -> bool:
-    free = query.orders_by_statistics and query.next_join_orders is None and not query.stopped
-    return free and query.periodic is None and why_order_is_fixed(query) is None
+    free = query.orders_by_statistics and query.next_hints is None and not query.stopped
+    return free and query.periodic is None and why_plan_is_fixed(query) is None
 
 
 def _ordered(orders: Mapping[str, JoinOrders], catalog: Catalog) -> Iterator[Query]:

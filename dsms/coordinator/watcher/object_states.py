@@ -92,7 +92,12 @@ class States:
         progress = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
         if lane.waits and status.state == RUNNING:
             progress = first_of(lane.waits)
-        changing = "changing the order of its joins" if lane.next_plan in ("building", "ready") else ""
+        change = (
+            "moving onto the operators of another query"
+            if query.next_join_orders is None
+            else "changing the order of its joins"
+        )
+        changing = change if lane.next_plan in ("building", "ready") else ""
         return ", ".join(text for text in (progress or status.state, lane.shed, changing) if text)
 
     @cached_property

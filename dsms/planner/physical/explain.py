@@ -31,13 +31,13 @@ def explain(
     """
     running = list(queries)
     itself = next((query for query in running if query.name.lower() == name.lower()), None)
-    special = itself if itself is not None and (itself.member or itself.views or itself.join_orders) else None
+    special = itself if itself is not None and (itself.member or any(itself.hints)) else None
     explained = special or PlannedQuery(_EXPLAINED, _EXPLAINED, node)
     optimized, lane = rewritten(node), compile_lane(_EXPLAINED, [explained])
     plan = [tree(optimized.node), f"rules: {', '.join(optimized.rules) or 'none'}", ""]
     family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
     over = ["computed from queries that contain it:", tree(explained.default_order_plan), ""] if explained.views else []
-    if explained.join_orders:
+    if explained.hints.join_orders:
         over.append(f"in a chosen order:\n{tree(explained.optimized)}\n")
     others = [query for query in running if query is not itself]
     together = compile_lane(_EXPLAINED, [explained, *others])

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import FirstOffsets, Former, JoinOrders, Query, Source
+from dsms.model.objects import FirstOffsets, Former, PlanHints, Query, Source
 from dsms.model.schema import visible
 from dsms.model.subplans import subplans_below
 from dsms.planner.optimizer.algebra.column_projections import order_columns
@@ -62,8 +62,8 @@ class PlannedQuery:
     #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
     #: other fragments.
     reports: bool = True
-    #: The orders in which its join trees are joined; (): the default for its text.
-    join_orders: JoinOrders = ()
+    #: The hints from which the plan is derived.
+    hints: PlanHints = PlanHints()
     #: Set for a next plan, which builds its state while the current plan of a query runs, and publishes nothing: the id
     #: of that query.
     next_of: str | None = None
@@ -101,7 +101,7 @@ class PlannedQuery:
     @cached_property
     def optimized(self) -> logical.Node:
         """The optimised plan, computed from the views if possible, with its joins in their chosen order."""
-        return reordered(self.default_order_plan, self.join_orders)
+        return reordered(self.default_order_plan, self.hints.join_orders)
 
     @cached_property
     def default_order_plan(self) -> logical.Node:
@@ -326,19 +326,18 @@ def plans_of(query: Query, catalog: Catalog, known: Mapping[str, PlannedQuery]) 
     are reused if they are still valid."""
     current = planned(query, catalog, known.get(query.id))
     yield current
-    if query.next_join_orders is not None:
-        after = next_plan(current, query.next_join_orders)
+    if query.next_hints is not None:
+        after = next_plan(current, query.next_hints)
         before = known.get(after.id)
         same = before is not None and before.sink is current.sink and before.node is current.node
         yield before if before is not None and same else after
 
 
-def next_plan(current: PlannedQuery, orders: JoinOrders) -> PlannedQuery:
-    """The next plan of a query. Its id contains the orders, so plans with different orders are different, and each
-    begins on its own.
-    """
-    id, name = f"{current.id}+{orders}".replace(" ", ""), f"{current.name} (next plan)"
-    return replace(current, id=id, name=name, join_orders=orders, next_of=current.id, reports=False)
+def next_plan(current: PlannedQuery, hints: PlanHints) -> PlannedQuery:
+    """The plan of a query with other hints, under an id of its own (see `Query.next_plan_id`)."""
+    id, name = f"{current.id}+{hints.text}", f"{current.name} (next plan)"
+    views = tuple(map(_optimized_view, hints.over))
+    return replace(current, id=id, name=name, views=views, hints=hints, next_of=current.id, reports=False)
 
 
 def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -> PlannedQuery:
@@ -348,8 +347,7 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
     if known is not None and known.sink == query:
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
-    views = views_of(query)
-    return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, join_orders=query.join_orders)
+    return PlannedQuery(query.id, query.name, node, query, former_plan(query), views_of(query), hints=query.hints)
 
 
 def views_of(query: Query) -> tuple[logical.Node, ...]:

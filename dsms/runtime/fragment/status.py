@@ -111,7 +111,7 @@ def _with_next(
     error = state.failures.get(following.id, "")
     done: Literal["building", "ready", "failed"] = "ready" if following.next_of in ready else "building"
     done = "failed" if following.id in state.failures else done
-    return msgspec.structs.replace(status, next_plan=done, next_orders=following.join_orders, next_error=error)
+    return msgspec.structs.replace(status, next_plan=done, next_id=following.id, next_error=error)
 
 
 def _since(output: Output) -> int:

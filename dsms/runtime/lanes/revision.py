@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dsms.model.objects import JoinOrders, Source
+from dsms.model.objects import Source
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.warm_up import warm_up
@@ -103,13 +103,13 @@ def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
     return frontier(lane.leaves(output), at.frontiers(lane.sources, lane.flow.vertices[output.vertex].stage))
 
 
-def ready_next_plans(revision: Revision) -> dict[str, JoinOrders]:
-    """The queries whose next plan runs in the same lane, so that it can replace their plan, each with the join orders
-    of its next plan."""
+def ready_next_plans(revision: Revision) -> dict[str, str]:
+    """The queries whose next plan runs in the same lane, so that it can replace their plan, each with the id of its
+    next plan."""
     queries = revision.plan.queries
     together = ([queries[query] for query in progress.queries] for progress in revision.manifest.lanes.values())
     return {
-        plan.next_of: plan.join_orders
+        plan.next_of: plan.id
         for lane in together
         for plan in lane
         if plan.next_of is not None and any(other.id == plan.next_of for other in lane)
@@ -129,7 +129,7 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
 
 
 #: Identifies the plans of the queries of a lane.
-PlanIds = tuple[tuple[str, bool, bool, int, JoinOrders, tuple[str, ...]], ...]
+PlanIds = tuple[tuple[str, bool, bool, int, str, tuple[str, ...]], ...]
 #: Compiled lanes, by the plans of their queries.
 Compiled = dict[PlanIds, Lane]
 
@@ -150,7 +150,7 @@ def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> L
 def _plan_ids(queries: Iterable[str], plan: FragmentPlan) -> PlanIds:
     planned = (plan.queries[query] for query in queries)
     return tuple(
-        (query.id, query.member is None, query.former is None, _partitions(query), query.join_orders, _links(query))
+        (query.id, query.member is None, query.former is None, _partitions(query), query.hints.text, _links(query))
         for query in planned
     )
 

@@ -35,4 +35,4 @@ def former_of(query: Query, catalog: Catalog) -> Former:
 
 def _without_formers(item: Object) -> Object:
     """An object without its own former versions: queries that read it never need them."""
-    return msgspec.structs.replace(item, former=None, over=()) if isinstance(item, Query) else item
+    return msgspec.structs.replace(item, former=None, over=(), next_over=None) if isinstance(item, Query) else item

@@ -13,7 +13,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
 from dsms.registration.division import check_divisible, moved_to, with_dead_letter_writers, with_fragments
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.join_orders import check_can_begin, with_next_order
+from dsms.registration.join_orders import with_next_order
+from dsms.registration.next_plans import check_can_begin
 from dsms.registration.query_settings import fragments_text, join_order_text, named_query, place_text, state_limit_text
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser import queries

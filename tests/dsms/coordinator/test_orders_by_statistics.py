@@ -96,9 +96,9 @@ def test_an_advantage_that_does_not_last_changes_nothing(duty: Duty) -> None:
 
 def test_a_plan_that_is_ready_takes_over_and_rests(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
-    assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan="building", next_orders=q.next_join_orders))[0] == q
-    assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_orders=((2, 1, 0),)))[0] == q
-    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan="building", next_id=q.next_plan_id))[0] == q
+    assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_id=f"{q.id}+((2,1,0),)"))[0] == q
+    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_id=q.next_plan_id))[0]
     assert after == msgspec.structs.replace(q, join_orders=((0, 2, 1),), next_join_orders=None)
 
 
@@ -106,13 +106,13 @@ def test_reports_about_an_earlier_catalog_are_ignored(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.behind = 1
     for said in ("ready", "failed"):
-        assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan=said, next_orders=q.next_join_orders))[0] == q
+        assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan=said, next_id=q.next_plan_id))[0] == q
 
 
 def test_a_query_that_was_fixed_while_it_changed_keeps_its_order(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.cluster.execute("ALTER QUERY q SET (join_order = FIXED)")
-    after = duty.look(2 * STABLE_FOR_S, QueryStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    after = duty.look(2 * STABLE_FOR_S, QueryStatus(next_plan="ready", next_id=q.next_plan_id))[0]
     assert (after.join_orders, after.next_join_orders) == ((), None)
 
 
@@ -131,7 +131,7 @@ def test_estimates_out_of_all_bounds_change_nothing(duty: Duty, monkeypatch: pyt
 
 def test_failed_next_plan_is_abandoned(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
-    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
+    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="failed", next_id=q.next_plan_id))[0]
     assert after == msgspec.structs.replace(q, next_join_orders=None, orders_by_statistics=False)
     assert duty.look(2 * REST_S)[0] == after
 

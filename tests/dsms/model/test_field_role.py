@@ -37,10 +37,19 @@ def test_what_makes_a_replacement_differ() -> None:
 
 def test_what_is_reset() -> None:
     on_replacement = defaults_of(Query, lambda role: role.on_replacement == "reset")
-    shared = {"family": None, "constants": None, "grouped": False, "match_digests": (), "over": (), "halted": False}
-    shared |= {"links": (), "operators": ()}
-    assert on_replacement == {**shared, "since": None, "former": None, "earlier": ()}
-    orders = {"join_orders": (), "next_join_orders": None}
+    shared = {
+        "family": None,
+        "constants": None,
+        "grouped": False,
+        "match_digests": (),
+        "over": (),
+        "halted": False,
+        "next_over": None,
+        "links": (),
+        "operators": (),
+    }
+    assert on_replacement == {**shared, "since": None, "former": None, "earlier": (), "next_over": None}
+    orders = {"join_orders": (), "next_join_orders": None, "next_over": None}
     assert defaults_of(Query, lambda role: role.reset_on_division) == {**shared, "shares": (), **orders}
 
 

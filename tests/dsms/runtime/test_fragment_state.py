@@ -241,7 +241,7 @@ def test_the_status_of_a_query_says_how_far_its_next_plan_is() -> None:
         assert lanes.keys() == {current}
         return lanes[current]
 
-    assert (status(state).next_plan, status(state).next_orders) == ("ready", ((2, 1, 0),))  # nothing was read yet
+    assert (status(state).next_plan, status(state).next_id) == ("ready", following)  # nothing was read yet
     failed, _ = after(replace(state, failures={following: "a defect"}), PlanChanged(state.plan, 3.0))
     assert (status(failed).next_plan, status(failed).next_error, status(failed).error) == ("failed", "a defect", None)
 

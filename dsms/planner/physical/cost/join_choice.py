@@ -58,7 +58,7 @@ def cheapest_orders(query: PlannedQuery, statistics: Statistics) -> Choice | Non
     """The cheapest orders of the joins of a running query; None if too little was measured, or if it has no joins that
     can be reordered."""
     trees = list(tops_of_joins(query.optimized))
-    orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for _, tree in trees)
+    orders = query.hints.join_orders or tuple(tuple(range(len(tree.leaves))) for _, tree in trees)
     if not trees or [len(order) for order in orders] != [len(tree.leaves) for _, tree in trees]:
         return None
     measured = _Measured.of(query, statistics)

@@ -103,7 +103,7 @@ def test_running_order_is_the_chosen_one_after_the_change() -> None:
         session.push(f"T{name}", more)
     session.advance(2 * SPAN)
     plan = next(plan for plan in session.runtime.revision.plan.queries.values() if plan.name == "Q")
-    assert plan.join_orders == ((0, 2, 1),)
+    assert plan.hints.join_orders == ((0, 2, 1),)
     again = cheapest_orders(plan, statistics_of(session.reports()))
     assert again is not None and again.orders == ((0, 2, 1),) and again.gain == 1.0
 
