@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from dsms.registration.division import check_divisible, check_fragment, divided_
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
-from dsms.registration.view_matching import over_views
+from dsms.registration.view_matching import moved_onto, over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
 from dsms.sql.binder.dependencies import names_in
@@ -84,18 +84,22 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     computed_from = tuple(
         f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)
     )
+    created = with_dead_letter_writers(query, catalog.with_object(query))
+    moved = moved_onto(query, created, environment)
     notices = (
         *_notices(whole.node, query, declared.settings),
         *_cql_notices(statement, query),
         *_family_notices(query, catalog),
         *computed_from,
+        *_moved_notices(moved),
         *_deleted_records_notices(whole.node, query.first_offsets),
         *declared.defaults,
         *_expanded_text_notice(statement, declared.text, query, catalog),
     )
     message = f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"'
-    created = with_dead_letter_writers(query, catalog.with_object(query))
-    return created, StatementResult(_label(query), message, notices=notices, name=name.text)
+    return created.with_changed(*moved) if moved else created, StatementResult(
+        _label(query), message, notices=notices, name=name.text
+    )
 
 
 def _declared(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> _Declared:
@@ -307,6 +311,11 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
     family_members = sum(other.grouped and other.family == query.family for other in catalog.running())
     word = "query that differs" if family_members == 1 else "queries that differ"
     return (f"shares one plan with {family_members} {word} only in constants",) if family_members else ()
+
+
+def _moved_notices(moved: Sequence[Query]) -> tuple[str, ...]:
+    words = "1 running query moves" if len(moved) == 1 else f"{len(moved)} running queries move"
+    return (f"{words} onto its operators; results stay the same",) if moved else ()
 
 
 def _expanded_text_notice(

@@ -9,6 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Table, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, names_for_caller
+from dsms.registration.view_matching import moved_off
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.object_kinds import KINDS
@@ -57,7 +58,10 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
         )
     filler = [dropped.filled_by] if isinstance(dropped, Table) and dropped.filled_by is not None else []
     names = [dropped.name, *filler, *(item.name for item in above)]
-    return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
+    remaining = catalog.without(names)
+    moved = moved_off(remaining, environment)
+    after = remaining.with_changed(*moved) if moved else remaining
+    return after, StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
 
 
 def _kinds(item: Object) -> tuple[str, ...]:
