@@ -19,6 +19,7 @@ from tests.support.strategies import examples
 
 JOIN = "SELECT X.k, X.v, Y.v AS w FROM A [Range 5] AS X JOIN B [Range 5] AS Y ON X.k = Y.k"
 GROUPS = "SELECT k, COUNT(*) AS n, MAX(v) AS m FROM A GROUP BY k"
+RANKS = "SELECT k, v, RANK() OVER (PARTITION BY k ORDER BY v) AS r FROM B [Range 4]"
 #: Queries that contain each other's operators; "6 / v" puts rows in fault where records are read.
 QUERIES = (
     (
@@ -41,6 +42,7 @@ QUERIES = (
         "SELECT n, COUNT(*) AS c "
         "FROM (SELECT k, COUNT(*) AS n FROM (SELECT k, 6 / v AS q FROM A) GROUP BY k) GROUP BY n",
     ),
+    (RANKS, f"SELECT r, COUNT(*) AS n, MAX(v) AS m, MIN(k) AS k FROM ({RANKS}) GROUP BY r"),
     ("SELECT DISTINCT k FROM B", "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM B)"),
 )
 DRAWN = st.lists(st.sampled_from(QUERIES), min_size=1, max_size=2).flatmap(

@@ -45,7 +45,10 @@ _WORTHWHILE = (
     logical.SetOperation,
     logical.TopK,
     logical.RowWindow,
+    logical.WindowFunctions,
 )
+#: The window functions whose value can be outside the range of their type.
+_OUT_OF_RANGE = frozenset({"sum", "avg"})
 #: Nodes that never put a row in fault, apart from their expressions and aggregates.
 _FAULTLESS = (*_WORTHWHILE, logical.SemiJoin, logical.Union, logical.TimeWindow, logical.Restamp, logical.Sync)
 
@@ -96,6 +99,8 @@ def _faultless(node: logical.Node) -> bool:
             return residual is None or total(residual)
         case logical.GroupBy(aggregates=aggregates):
             return not any(map(_may_fail, aggregates))
+        case logical.WindowFunctions(calls=calls):
+            return _OUT_OF_RANGE.isdisjoint(call.function for call in calls)
     return isinstance(node, _FAULTLESS)
 
 
