@@ -43,20 +43,20 @@ def check_executor(case: Case, partitions: int, how: tuple[int, list[int], int |
 
 
 def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> dict[str, list[tuple]]:
-    logs = {f"t{source.number}": _log(source, partitions) for source in case.sources}
+    logs = {f"t{source.number}": log_of(source, partitions) for source in case.sources}
     environment = FakeEnvironment({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
-    catalog, _ = apply_all("; ".join(_with_little_slack(case).statements), environment=environment)
+    catalog, _ = apply_all("; ".join(with_little_slack(case).statements), environment=environment)
     targets, limits, crash_at = how
     world = run(World(logs), catalog, targets, limits, crash_at)
     return world.written
 
 
-def _with_little_slack(case: Case) -> Case:
+def with_little_slack(case: Case) -> Case:
     """The case with so little slack that the last records make all earlier ones final."""
     return replace(case, sources=tuple(replace(source, slack=min(source.slack, 3)) for source in case.sources))
 
 
-def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
+def log_of(source: Source, partitions: int) -> dict[int, list[Message]]:
     """The records, dealt out to the partitions; each partition ends with a record of the instant _LAST."""
     records = [event for event in source.events if isinstance(event, Record)]
     row = {name: _PLAIN[name] for name in source.columns}

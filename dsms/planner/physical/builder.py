@@ -17,6 +17,10 @@ import pyarrow as pa
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Source
 from dsms.planner.physical.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
+from dsms.planner.physical.parts.links import Link
+from operators.expressions import faultless
+from operators.relational.filter import Filter
+from operators.relational.project import Project
 from operators.streams.relay import Relay
 from operators.streams.reorder import Reorder
 from operators.streams.retract_ends import RetractEnds
@@ -142,11 +146,21 @@ class Builder:
         self, operator: Any, ports: Sequence[Port], columns: pa.Schema, leaves: frozenset[int], *, single: bool = False
     ) -> Port:
         """Adds a vertex whose frontier is the least frontier of `leaves`."""
+        ports = [self._held_back(port) if self._is_link(port) and _may_fail(operator) else port for port in ports]
         stage = max(self._stage(port) for port in ports) if ports else 1
         if stage == 0 and (single or operator.traces()):
             stage = 1
         feeds = tuple(self._feed(port, stage) for port in ports)
         return Port(self._vertex(Vertex(operator, feeds, stage, columns, leaves, single=single)), columns)
+
+    def _is_link(self, port: Port) -> bool:
+        """Whether the port has elements of a link in the stage that reads them."""
+        return self.stage(port) == 0 and any(isinstance(self.sources.get(leaf), Link) for leaf in self.leaves([port]))
+
+    def _held_back(self, port: Port) -> Port:
+        """The port, released in a later stage. Where a link is read, a row in fault would become a dead letter of the
+        link's record, not of the record that caused the row."""
+        return self._released(port, self.leaves([port]), changes=False)
 
     def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
         if changes and port.ends:
@@ -197,6 +211,17 @@ class Builder:
             self._known[key] = len(self._vertices)
             self._vertices.append(vertex)
         return self._known[key]
+
+
+def _may_fail(operator: Any) -> bool:
+    """Whether an operator without state may put a row in fault. Operators with state do not run where records are
+    read."""
+    match operator:
+        case Filter(predicate=predicate):
+            return not faultless(predicate)
+        case Project(outputs=outputs):
+            return not all(faultless(value) for _, value in outputs)
+    return not operator.traces()
 
 
 def _from_the_first(source: Source, known: Source | None) -> Source:

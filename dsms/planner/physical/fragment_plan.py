@@ -14,7 +14,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import FirstOffsets, Former, PlanHints, Query, Source
 from dsms.model.schema import visible
-from dsms.model.subplans import subplans_below
+from dsms.model.subplans import SharedSubplan, subplans_below
 from dsms.planner.optimizer.algebra.column_projections import order_columns
 from dsms.planner.optimizer.families import Template, plan_of_members, template_of
 from dsms.planner.optimizer.first_offsets import reading_from
@@ -146,6 +146,14 @@ class PlannedQuery:
 
 
 @dataclass(frozen=True)
+class Reader:
+    """A query that reads shared subplans of a fragment: its plan, and the parts that the fragment runs for it."""
+
+    plan: PlannedQuery
+    parts: tuple[PlannedQuery, ...]
+
+
+@dataclass(frozen=True)
 class FragmentPlan:
     """The plan of one fragment: its version, the number of partitions of its exchanges, and its queries by id.
     `foreign` are the partitions of sources, by source id, whose dead letters another fragment writes.
@@ -160,8 +168,10 @@ class FragmentPlan:
     skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     #: The queries that could not be planned, by name, with the reason. (Another version of dsms accepted them.)
     unplanned: Mapping[str, str] = field(default_factory=dict)
-    #: The sources of each query of another fragment that reads a shared subplan of this one, by id.
+    #: The sources of each query that reads some of them here, and others through links or tables of other fragments.
     sources_of_readers: frozenset[frozenset[str]] = frozenset()
+    #: The queries that read shared subplans of this fragment, by id.
+    readers: Mapping[str, Reader] = field(default_factory=dict)
 
     @property
     def result_partitions(self) -> dict[str, ResultPartitions]:
@@ -207,6 +217,7 @@ def plan_fragment(
     out, and the reason is recorded in `unplanned`.
     """
     known, unplanned = before.queries if before else {}, dict[str, str]()
+    known_readers, readers = before.readers if before else {}, dict[str, Reader]()
     queries: list[PlannedQuery] = []
     for query in catalog.running():
         try:
@@ -214,9 +225,11 @@ def plan_fragment(
                 queries += plans_of(query, catalog, known)
             elif fragment is not None and fragment in query.shares:
                 queries += _share_of(query, fragment, catalog, known)
-            queries += _for_readers(query, fragment, catalog, known)
+            if subplans := _computed_here(query, fragment):
+                readers[query.id] = _reader(query, subplans, catalog, known_readers.get(query.id))
         except UserError as error:
             unplanned[query.name] = str(error)
+    queries += {part.id: part for reader in readers.values() for part in reader.parts}.values()
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
     foreign = frozenset(
         (source.id, partition)
@@ -230,31 +243,41 @@ def plan_fragment(
     )
     skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
-    readers = frozenset(_sources_of_readers(catalog, fragment))
-    return FragmentPlan(catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, readers)
+    groups = frozenset(_sources_of_readers(catalog, fragment))
+    return FragmentPlan(catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, groups, readers)
 
 
-def _for_readers(
-    query: Query, fragment: str | None, catalog: Catalog, known: Mapping[str, PlannedQuery]
-) -> Iterator[PlannedQuery]:
+def _computed_here(query: Query, fragment: str | None) -> list[SharedSubplan]:
+    """The shared subplans that a fragment computes for a query, directly or indirectly."""
+    return [each for each in subplans_below(query.links) if fragment in (None, each.fragment)]
+
+
+def _reader(query: Query, subplans: Iterable[SharedSubplan], catalog: Catalog, before: Reader | None) -> Reader:
     """The parts that a fragment runs for a query that reads its shared subplans: the subplans themselves, and the
-    reports of the rows in fault below them."""
-    here = [each for each in subplans_below(query.links) if fragment in (None, each.fragment)]
-    plan = planned(query, catalog, known.get(query.id)) if here else None
-    for link in links_of(here, plan.optimized) if plan is not None else ():
-        nested = links_of(link.subplan.links, link.node)
-        parts = SubplanPart(link.subplan, link.node, nested), ReportPart(query.id, query.name, link, nested)
-        for part in parts:
-            before = known.get(part.id)
-            same = before is not None and before.part == part
-            yield before if before is not None and same else PlannedQuery(part.id, query.name, link.node, part=part)
+    report of the rows in fault below them. `before` is the earlier result, which is reused if it is still valid."""
+    plan = planned(query, catalog, before.plan if before is not None else None)
+    if before is not None and before.plan is plan:
+        return before
+    links = links_of(subplans, plan.optimized)
+    computed = tuple(SubplanPart(link.subplan, link.node, links_of(link.subplan.links, link.node)) for link in links)
+    parts = [*computed, *([ReportPart(query.id, query.name, computed)] if computed else [])]
+    return Reader(plan, tuple(PlannedQuery(part.id, query.name, plan.node, part=part) for part in parts))
 
 
 def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[frozenset[str]]:
+    """The sources of each query that reads some of them here, and others through links or tables of other fragments. A
+    table that a query fills stands for the sources of that query."""
     streams = {source.id for source in catalog.sources()}
+    filling = {query.fills: query for query in catalog.running() if query.fills is not None}
+
+    def below(query: Query, above: frozenset[str]) -> set[str]:
+        fillers = (filling[table] for table in query.reads if table in filling and table not in above)
+        return streams.intersection(query.reads).union(*(below(each, above | {str(each.fills)}) for each in fillers))
+
     for query in catalog.running():
-        if any(each.fragment == fragment for each in subplans_below(query.links)):
-            yield frozenset(streams.intersection(query.reads))
+        elsewhere = bool(query.links) or not filling.keys().isdisjoint(query.reads)
+        if elsewhere and (fragment in query.fragments or _computed_here(query, fragment)):
+            yield frozenset(below(query, frozenset()))
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:

@@ -346,7 +346,7 @@ def test_weights_are_stored_and_shown() -> None:
     session.execute("CREATE QUERY Q WITH (weight = 3) AS SELECT k, v FROM S; CREATE QUERY P AS SELECT k FROM S")
     session.execute("ALTER QUERY P SET (weight = 2.5)")
     assert {row["name"]: row["weight"] for row in session.execute("SHOW QUERIES")} == {"Q": 3.0, "P": 2.5}
-    assert session.run("DESCRIBE P")[0].message == 'query "P": running, weight 2.5'
+    assert session.run("DESCRIBE P")[0].message == 'query "P": running, weight 2.5, fragment 0'
     with pytest.raises(UserError, match='WEIGHT needs a positive number, not "0"'):
         session.execute("ALTER QUERY P SET (weight = 0)")
 

@@ -14,13 +14,14 @@ from dsms.registration.placement import fragments_of
 from tests.dsms.registration.test_fragments import SOURCES
 from tests.dsms.runtime.test_epoch import RECORD, message
 from tests.support.fake_environment import FakeEnvironment, apply_all
-from tests.support.pure_shares import Services, run_shares
+from tests.support.pure_shares import Member, Services, run_shares
 from tests.support.strategies import examples
 
 JOIN = "SELECT X.k, X.v, Y.v AS w FROM A [Range 5] AS X JOIN B [Range 5] AS Y ON X.k = Y.k"
 GROUPS = "SELECT k, COUNT(*) AS n, MAX(v) AS m FROM A GROUP BY k"
 RANKS = "SELECT k, v, RANK() OVER (PARTITION BY k ORDER BY v) AS r FROM B [Range 4]"
-#: Queries that contain each other's operators; "6 / v" puts rows in fault where records are read.
+#: Queries that contain each other's operators; "6 / v" puts rows in fault where records are read, "6 / (n - 2)" right
+#: above a link.
 QUERIES = (
     (
         JOIN,
@@ -32,7 +33,7 @@ QUERIES = (
     (
         GROUPS,
         f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({GROUPS}) GROUP BY n",
-        f"SELECT k, 6 / n AS q, m FROM ({GROUPS})",
+        f"SELECT k, 6 / (n - 2) AS q, m FROM ({GROUPS})",
         f"SELECT G.k, G.n, G.m, B.v FROM ({GROUPS}) AS G JOIN B [Range 3] AS B ON B.k = G.k",
     ),
     (
@@ -158,3 +159,44 @@ def test_the_link_goes_with_its_last_reader() -> None:
     assert without_readers.subplans() == []
     assert without_readers.dropped_topics.keys() == {join.topic}
     assert join.topic.startswith("_dsms.main.subplan.o")
+
+
+def test_a_row_in_fault_right_above_a_link_is_reported_with_the_record_that_caused_it() -> None:
+    texts = [GROUPS, f"SELECT k, 6 / (n - 2) AS q, m FROM ({GROUPS})"]
+    logs = [[("a", 1, 1, None), ("b", 2, 2, None), ("b", 3, 3, None)]]
+    (dead,) = run_over(logs, [placed_at([0, 1], texts, 2)]).dead
+    assert (dead.source, dead.partition, dead.offset, dead.query) == ("T", 0, 2, "q1")
+
+
+def test_rows_in_fault_below_two_links_are_reported_whatever_is_read_first() -> None:
+    """One group reads only A, the other one A and B; B has been read before the query begins that joins them."""
+    one = "SELECT k, COUNT(*) AS n FROM (SELECT k, 6 / v AS q FROM A) GROUP BY k"
+    two = "SELECT X.k, COUNT(*) AS m FROM (SELECT k, 5 / (v - 1) AS q FROM A) AS X JOIN B ON X.k = B.k GROUP BY X.k"
+    both = f"SELECT L.k, L.n, M.m FROM ({one}) AS L JOIN ({two}) AS M ON L.k = M.k"
+    others = [message(at, ("a", at, at, None)) for at in range(6)]
+    records = [message(at, ("a", v, at, None)) for at, v in enumerate([0, 1, 2, 0, 1])]
+    services = Services({"t": {0: []}, "u": {0: others}})
+    members = [_member(at, placed_at([0, 0], [one, two], 2), services) for at in range(2)]
+    for member in members:
+        member.turn(100, 1)
+    after = placed_at([0, 0, 1], [one, two, both], 2)
+    for at, member in enumerate(members):
+        member.plan = plan_fragment(after, 1, member.plan, str(at))
+        services.logs |= {topic: {0: []} for topic in member.plan.links if topic not in services.logs}
+    for known in (records[:3], records[3:]):
+        services.logs["t"][0] += known
+        while any([member.turn(1 if known[0].offset() == 0 else 5, 1) for member in members]):
+            pass
+    assert sorted(dead.offset for dead in services.dead if dead.query == "q2") == [0, 1, 3, 4]
+
+
+def _member(at: int, catalog: Catalog, services: Services) -> Member:
+    return Member(plan_fragment(catalog, 1, fragment=str(at)), services, 1)
+
+
+def test_a_fragment_plans_a_query_that_reads_its_subplans_once() -> None:
+    catalog = placed_at([0, 1], QUERIES[0][:2], 2)
+    first = plan_fragment(catalog, 1, fragment="0")
+    again = plan_fragment(catalog.with_objects(catalog.objects), 1, first, "0")
+    assert again.readers["o7"] is first.readers["o7"]
+    assert [again.queries[id] is planned for id, planned in first.queries.items()] == [True] * len(first.queries)

@@ -24,6 +24,7 @@ from dsms.planner.optimizer.algebra.conjuncts import total
 from dsms.planner.physical.builder import Builder, Port, Received
 from dsms.planner.physical.lane import Output
 from dsms.planner.physical.lower import lower
+from dsms.planner.physical.lower.sides import union_all
 from dsms.planner.physical.parts.links import Link, LinkTarget, Shard
 from dsms.planner.physical.parts.send import RECEIVER, Send
 from operators.aggregates.aggregate import Aggregate
@@ -31,6 +32,7 @@ from operators.aggregates.function import Holistic, Linear
 from operators.aggregates.user_defined import function_of
 from operators.expressions import Literal
 from operators.relational.filter import Filter
+from operators.relational.project import Project
 
 #: A link has one sender and one receiver: all fragments that read it read its single partition.
 _SENDER = Shard(0, 1)
@@ -51,6 +53,9 @@ _WORTHWHILE = (
 _OUT_OF_RANGE = frozenset({"sum", "avg"})
 #: Nodes that never put a row in fault, apart from their expressions and aggregates.
 _FAULTLESS = (*_WORTHWHILE, logical.SemiJoin, logical.Union, logical.TimeWindow, logical.Restamp, logical.Sync)
+
+#: The columns of a result without rows.
+_NOTHING = pa.schema([pa.field("nothing", pa.bool_(), False)])
 
 
 @memoized_by_identity(4_096)
@@ -214,20 +219,25 @@ class SubplanPart:
 
 @dataclass(frozen=True)
 class ReportPart:
-    """Reports the rows in fault below a shared subplan for a query of another fragment, which does not see them."""
+    """Reports the rows in fault below shared subplans of a fragment for a query of another fragment, which does not see
+    them. One result reports them all, so that a row in fault below several of them is reported once."""
 
     query: str
     name: str
-    shared: SubplanLink
-    links: tuple[SubplanLink, ...]
+    subplans: tuple[SubplanPart, ...]
 
     @property
     def id(self) -> str:
         """The id under which the part is planned; it begins with the id of the query."""
-        return f"{self.query}~{self.shared.subplan.digest[:12]}.faults"
+        return f"{self.query}~{self.subplans[0].subplan.digest[:12]}.faults"
 
     #: It sends nothing, so it writes no link.
     target = None
+
+    @property
+    def links(self) -> tuple[SubplanLink, ...]:
+        """The links that the subplans read."""
+        return tuple(link for part in self.subplans for link in part.links)
 
     @property
     def topics(self) -> dict[str, int]:
@@ -237,18 +247,25 @@ class ReportPart:
     @property
     def sources(self) -> list[Source]:
         """The sources and links that it reads."""
-        return sources_read(self.shared.node, self.links)
+        return list({source.id: source for part in self.subplans for source in part.sources}.values())
 
     @property
     def origins(self) -> Mapping[int, Source]:
         """The sources, by number, whose records cause the rows in fault."""
-        return {source.number: source for source in properties.sources(self.shared.node)}
+        return {number: source for part in self.subplans for number, source in part.origins.items()}
 
     def output(self, builder: Builder) -> Output:
-        """Adds a result without rows above the node."""
-        port = lowered(self.shared.node, self.links, builder)
-        nothing = builder.add(Filter(Literal(False, pa.bool_())), [port], port.schema)
-        return Output(self.id, self.name, nothing.vertex, port.schema, (), True)
+        """Adds a result without rows above the nodes."""
+        ports = [_nothing(lowered(part.node, part.links, builder), builder) for part in self.subplans]
+        nothing = union_all(ports, _NOTHING, builder)
+        return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True)
+
+
+def _nothing(port: Port, builder: Builder) -> Port:
+    """No rows, after all rows of a port have been computed."""
+    false = Literal(False, pa.bool_())
+    none = builder.add(Filter(false), [port], port.schema)
+    return builder.add(Project((("nothing", false),)), [none], _NOTHING)
 
 
 def worthwhile(node: logical.Node) -> bool:
