@@ -63,6 +63,13 @@ class Regions:
         placed = held.drop(GRANULARITY).sort(ZONE_FROM, BUCKET, FREQUENCY, PART)
         return placed.join_asof(cells, on=ZONE_FROM, by=BUCKET, check_sortedness=False)
 
+    def span(self) -> tuple[int | None, int | None]:
+        """The first instant that regions may have and the first one after them; None if there are none."""
+        if not self.regions.height:
+            return None, None
+        start, end = int(str(self.regions[ZONE_FROM].min())), int(str(self.regions[ZONE_TO].max()))
+        return (start if self.after is None else max(start, self.after + 1)), end
+
     def bucket_sketches(self, fade: float) -> np.ndarray:
         """The sketch of each bucket: the sum of its cells' sketches, weighted by fade^(granularity - 1)."""
         weights = fade ** (self.cells[GRANULARITY].to_numpy() - 1.0)

@@ -34,17 +34,23 @@ def _any_size(_: str, __: int) -> None:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a stream an answer covers."""
+    """How much of a stream an answer covers: tuples and regions of those that the summary has. It has only tuples of
+    closed zones, with instants from `start` to before `end`; both are None while no zone is closed."""
 
     stream: str
     tuples: int
     of_tuples: int
     regions: int
     of_regions: int
+    start: int | None = None
+    end: int | None = None
 
     def __str__(self) -> str:
+        if self.start is None:
+            return f'"{self.stream}": no region is complete yet, so all of the stream is left out'
         seen = f"{self.tuples} of {self.of_tuples} tuples in {self.regions} of {self.of_regions} regions"
-        return f'"{self.stream}": {seen}'
+        left_out = f"no region has, and so left out are, instants before {self.start} and from {self.end} on"
+        return f'"{self.stream}": {seen}; {left_out}'
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,9 @@ class VisitOrder:
         if len(here):
             decoded = regions.tuples(places[here], partial(self._check_size, name))
             rows = decoded.select(shown.names).to_arrow().cast(shown)
-        seen = Coverage(name, int(tuples[here].sum()), int(tuples[own].sum()), len(here), int(own.sum()))
+        outside_window = int(tuples[here].sum()) - rows.num_rows
+        of_tuples = int(tuples[own].sum()) - outside_window
+        seen = Coverage(name, rows.num_rows, of_tuples, len(here), int(own.sum()), *regions.span())
         return rows.cast(chosen.columns), seen
 
     def _rank(self, name: str) -> np.ndarray:
@@ -198,7 +206,8 @@ class VisitOrder:
         hashes = None if chosen.searched_values is None else value_hashes(chosen.searched_values)
         possible = np.ones(len(faded), bool) if hashes is None else regions.may_hold(hashes)
         if preference.direction == "weighted":
-            weights = regions.regions[TUPLES].to_numpy() * np.abs(amounts) * faded
+            # regions are taken as wholes, so a chance by size would count the size twice
+            weights = np.abs(amounts) * faded
             ranks = -np.log(regions.random_numbers()) / np.maximum(weights, 1e-300)
             return np.where(possible, ranks, np.inf)
         meets = np.ones(len(faded))

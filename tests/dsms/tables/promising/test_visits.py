@@ -165,6 +165,48 @@ def test_frequent_values_come_first_or_last(many) -> None:
     assert asc < 0.1 * weighted
 
 
+@pytest.mark.parametrize("seconds", [1, 5, 9])
+def test_a_weighted_part_has_frequent_values_as_often_as_the_stream(many, seconds) -> None:
+    """Regions with equal chances: a tuple is in the part with the same chance, however large its region is. A chance by
+    size, of regions that are taken as wholes, would give 0.93, 0.90 and 0.84."""
+    query = f"SELECT auction FROM B WITH PREFERENCE WEIGHTED COUNT(auction) BUDGET {seconds} SECONDS"
+    rows, _ = promised(many, query, ticking(1.0))
+    stream = [row["auction"] <= 4 for row in bids(20_000, 1)]
+    assert np.mean([auction <= 4 for (auction,) in rows]) == pytest.approx(np.mean(stream), abs=0.06)
+
+
+def test_the_notice_says_what_no_region_has() -> None:
+    made = session(bids(5_000, 1), [])
+    made.execute("CREATE SUMMARY Open ON B (price) WITH GRANULARITY 400 AND COLLAPSE(4, 3) AND BUCKETS 1")
+    query = "SELECT COUNT(*) AS n FROM B WITH PREFERENCE COUNT(price)"
+    (result,) = made.run(query)
+    ((counted,),) = result.rows
+    regions = made.execute("SELECT MIN(zone_from) AS first, MAX(zone_to) AS beyond FROM Open")[0]
+    inside = sum(regions["first"] <= row["ts"] < regions["beyond"] for row in bids(5_000, 1))
+    assert 0 < counted == inside
+    assert result.notices[0].startswith(f'"B": {inside} of {inside} tuples in ')
+    left_out = f"no region has, and so left out are, instants before {regions['first']} and from {regions['beyond']} on"
+    assert result.notices[0].endswith(f" regions; {left_out}")
+
+
+def test_the_notice_counts_only_tuples_of_the_window() -> None:
+    made = session(bids(5_000, 1), [])
+    (result,) = made.run("SELECT COUNT(*) AS n FROM B WITH PREFERENCE COUNT(auction) WINDOW 333")
+    inside = sum(row["ts"] > END - 1 - 333 for row in bids(5_000, 1))
+    assert result.rows == ((inside,),)
+    assert result.notices[0].startswith(f'"B": {inside} of {inside} tuples in ')
+    assert f"instants before {END - 333} and from " in result.notices[0]
+
+
+def test_without_a_closed_zone_the_notice_says_that_everything_is_left_out() -> None:
+    made = LocalSession()
+    made.execute(SOURCES)
+    made.push("Bids", [{"auction": 1, "price": 2, "channel": "c", "at": 3, "ts": 3}])
+    (result,) = made.run("SELECT COUNT(*) AS n FROM B WITH PREFERENCE COUNT(auction)")
+    assert result.rows == ((0,),)
+    assert result.notices == ('"B": no region is complete yet, so all of the stream is left out',)
+
+
 def test_large_products_come_first(many) -> None:
     means = []
     for preference in ("DESC COUNT(auction) * auction", "WEIGHTED COUNT(auction)"):
