@@ -45,7 +45,7 @@ class Reference:
 @dataclass(frozen=True)
 class StreamScan:
     """ℜ(S), the relation that a tagged stream over a source changes, with the column TS. Without keys it is
-    append-only.
+    append-only. If it is a `bag`, `keys` are all columns, and rows may be equal.
 
     Records before the instant `start` are ignored, as are records before the offsets in `first`, which are pairs of a
     partition and an offset. Records that break a promise are refused. If `numbered`, rows also have the number of their
@@ -59,6 +59,7 @@ class StreamScan:
     promises: tuple[Cluster | Reference, ...] = ()
     first: tuple[tuple[int, int], ...] = field(default=(), metadata={ADDED_LATER: True})
     numbered: bool = field(default=False, metadata={ADDED_LATER: True})
+    bag: bool = field(default=False, metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,8 @@ def _arrow(text: str) -> pa.DataType:
 
 
 class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
-    """A tagged stream over a source; without keys it is append-only."""
+    """A tagged stream over a source; without keys it is append-only. A `bag` has all columns as `keys`, by which its
+    deletions find their rows, although several rows may be equal."""
 
     name: str
     id: str
@@ -192,6 +193,7 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
     keys: tuple[str, ...]
     #: Whether it was declared with its columns, as in PIPES and ESL: a SELECT over it is continuous.
     declared: bool = False
+    bag: bool = False
 
 
 #: The column that numbers the rows of a table without a primary key: it is the key, and not part of `*`.

@@ -72,7 +72,7 @@ def _keys(node: logical.Node) -> tuple[str, ...]:
 
 @_keys.register
 def _(node: logical.StreamScan) -> tuple[str, ...]:
-    return node.keys
+    return () if node.bag else node.keys
 
 
 @_keys.register(logical.Filter)

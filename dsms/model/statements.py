@@ -80,12 +80,13 @@ class RegisterSource(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CreateStream(Statement):
-    """`CREATE STREAM name OVER source KEY columns | KEY NULL`; `keys` is empty for KEY NULL."""
+    """`CREATE STREAM name OVER source KEY columns | KEY NULL [WITH DELETIONS]`; `keys` is empty for KEY NULL."""
 
     name: Name
     source: Name
     keys: tuple[Name, ...]
     sql: str
+    deletions: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dsms.runtime.stages.absent_columns import AbsentKeyColumns
 from dsms.runtime.stages.lane_step import StageStep
 from operators.core.delta import ORDER, SOURCE_SHIFT, Delta
 from operators.core.operator import FAULT
+from operators.streams.bag_tagger import BagTagger
 from operators.streams.stamp import Stamp
 from operators.streams.tagger import Tagger
 
@@ -36,23 +37,23 @@ def without_incomplete_deletions(lane: Lane, leaf: int, step: StageStep, absent:
     return replace(step, sent=sent, faults=faults)
 
 
-def _taggers(flow: Dataflow, exchange: int) -> list[tuple[int, Tagger]]:
+def _taggers(flow: Dataflow, exchange: int) -> list[tuple[int, Tagger | BagTagger]]:
     """The taggers, with their vertices, that get the records of an exchange, directly or behind the checks of the
     source's constraints. If a stream without a key gets them, too, nothing may be removed: []."""
-    taggers: list[tuple[int, Tagger]] = []
+    taggers: list[tuple[int, Tagger | BagTagger]] = []
     readers = [at for at, vertex in enumerate(flow.vertices) if vertex.inputs and vertex.inputs[0].exchange == exchange]
     for at in readers:  # grows while it is read
         operator = without_forget(flow.vertices[at].operator)
         if isinstance(operator, Stamp):
             return []
-        if isinstance(operator, Tagger):
+        if isinstance(operator, Tagger | BagTagger):
             taggers.append((at, operator))
         else:
             readers += flow.readers[at]
     return taggers
 
 
-def _reasons(tagger: Tagger, leaf: int, absent: AbsentKeyColumns) -> Iterator[tuple[int, str]]:
+def _reasons(tagger: Tagger | BagTagger, leaf: int, absent: AbsentKeyColumns) -> Iterator[tuple[int, str]]:
     for columns, orders in absent.items():
         lacking = [key for key in tagger.keys if key in columns]
         if lacking:

@@ -45,8 +45,9 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
     source = cursor.name("source name")
     cursor.expect("KEY")
     keys = () if cursor.accept("NULL") else _keys(cursor)
+    deletions = not keys and cursor.accept("WITH", "DELETIONS")
     cursor.end()
-    return st.CreateStream(name, source, keys, cursor.sql)
+    return st.CreateStream(name, source, keys, cursor.sql, deletions)
 
 
 def _stream_name(cursor: Cursor) -> st.Name:

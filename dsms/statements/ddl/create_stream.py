@@ -28,12 +28,24 @@ def create_stream(statement: CreateStream, catalog: Catalog, environment: Enviro
     if not isinstance(source, Source):
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
     check_free(catalog, statement.name)
-    keys = tuple(_key(name, source) for name in statement.keys)
+    columns = tuple(st.Name(name, statement.source.place) for name in source.schema.names)
+    keys = tuple(_key(name, source) for name in (columns if statement.deletions else statement.keys))
     for number, name in enumerate(statement.keys):
         if keys[number] in keys[:number]:
             raise name.place.error(f'key column "{keys[number]}" is listed twice')
-    stream = Stream(name=statement.name.text, id=catalog.next_id(), sql=statement.sql, source=source.name, keys=keys)
-    form = f"keyed by {', '.join(keys)}" if keys else "append-only"
+    if statement.deletions and source.tagged == "none":
+        raise statement.source.place.error(
+            f'source "{source.name}" is TAGGED NONE, so it has no deletions', "leave out WITH DELETIONS"
+        )
+    stream = Stream(
+        name=statement.name.text,
+        id=catalog.next_id(),
+        sql=statement.sql,
+        source=source.name,
+        keys=keys,
+        bag=statement.deletions,
+    )
+    form = "without a key" if stream.bag else f"keyed by {', '.join(keys)}" if keys else "append-only"
     return catalog.with_object(stream), StatementResult(
         "CREATE STREAM", f'stream "{stream.name}" created, {form}', name=stream.name
     )
@@ -104,7 +116,7 @@ KIND = StatementKind(
     apply=create_stream,
     changed_name=named,
     declaration_reads=lambda statement: [statement.source.text.lower()],
-    words=("OVER", "KEY", "NULL"),
+    words=("OVER", "KEY", "NULL", "DELETIONS"),
 )
 #: The parser of CREATE STREAM parses this, too.
 DECLARING_KIND = StatementKind(

@@ -22,6 +22,7 @@ from operators.relational.filter import Filter
 from operators.relational.union import Union
 from operators.relational.values import Values
 from operators.state.accumulators import Accumulators
+from operators.streams.bag_tagger import BagTagger
 from operators.streams.reorder import Reorder
 from operators.streams.retract_ends import RetractEnds
 from operators.streams.sample import Sample
@@ -121,8 +122,8 @@ def _(operator: RetractEnds, inputs: Sequence[Flow], known: VertexMeasurements) 
 
 
 @model.register
-def _(operator: Tagger, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
-    """A row is valid until the next one with its key arrives."""
+def _(operator: Tagger | BagTagger, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
+    """A row is valid until the next record with its key arrives."""
     stream = inputs[0].stream
     keys = min(float(known.state_rows) or _KEYS, stream.alive)
     return Expected(inputs[0].ending(replace(stream, length=keys * stream.gap), changes=True), keys)

@@ -27,6 +27,7 @@ from operators.relational.project import Project
 from operators.relational.unnest import Unnest
 from operators.relational.values import Values
 from operators.sessions.session import Session
+from operators.streams.bag_tagger import BagTagger
 from operators.streams.restamp import Restamp
 from operators.streams.sample import Sample
 from operators.streams.shed import Shed
@@ -49,7 +50,7 @@ def _(node: logical.StreamScan, builder: Builder) -> Port:
         leaf = stateless(Since(node.start), leaf, leaf.schema, builder)
     if not node.keys:
         return stateless(Stamp(node.numbered), leaf, schema(node), builder)
-    routed, tagger = builder.route(leaf, node.keys), Tagger(node.keys)
+    routed, tagger = builder.route(leaf, node.keys), (BagTagger if node.bag else Tagger)(node.keys)
     operator, ports = forgetting(tagger, [routed], limited_keys(tagger, node.keys, bounds(node)), builder)
     return replace(builder.add(operator, ports, schema(node)), partitioned=routed.partitioned)
 

@@ -54,7 +54,7 @@ def plan_given(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Stream):
         source = catalog.find(target.source)
         assert isinstance(source, Source)
-        return scan_of(source, target.name, target.keys, catalog)
+        return replace(scan_of(source, target.name, target.keys, catalog), bag=target.bag)
     if isinstance(target, Table):
         return logical.StreamScan(target.source, target.name, target.keys)
     if isinstance(target, Source):
