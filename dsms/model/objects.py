@@ -418,6 +418,9 @@ class Former(msgspec.Struct, frozen=True):
     sketch_error: float | None = None
     fields_named: bool = False
     streams_united: bool = False
+    #: In a hint: whether its uppermost operator with the rows of one of the other query's operators also gets that
+    #: one's columns.
+    merged: bool = False
 
 
 class PlanHints(NamedTuple):
@@ -439,7 +442,8 @@ class PlanHints(NamedTuple):
 
 
 def _ids(formers: Iterable[Former]) -> str:
-    return ",".join(f"{former.id}[{_ids(former.over)}]" if former.over else former.id for former in formers)
+    parts = ((former.id, "+" * former.merged, f"[{_ids(former.over)}]" if former.over else "") for former in formers)
+    return ",".join(map("".join, parts))
 
 
 class AggregatePart(msgspec.Struct, frozen=True):

@@ -78,7 +78,8 @@ def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environ
     moved = msgspec.structs.replace(query, **{**_RESET, "over": query.over, "match_digests": query.match_digests})
     moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1)
     others = msgspec.structs.replace(catalog.without([query.name]), cluster=environment.cluster)
-    plan = PlannedQuery(query.id, query.name, plan_of(query.name, catalog), moved, views=views_of(moved)).optimized
+    node = plan_of(query.name, catalog)
+    plan = PlannedQuery(query.id, query.name, node, moved, views=views_of(node, moved)).optimized
     return placed(moved, plan, others, environment.utilization(), fragment)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from dsms.registration.division import check_divisible, check_fragment, divided_
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
-from dsms.registration.view_matching import moved_onto, over_views
+from dsms.registration.view_matching import merged_with, moved_onto, over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
 from dsms.sql.binder.dependencies import names_in
@@ -81,9 +81,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     _check_result(statement, divided.query, catalog, environment)
     placed_query, views = _placed_among_others(divided, pinned, catalog, environment)
     query = environment.result_topic(placed_query, whole.node) if statement.fills is None else placed_query
-    computed_from = tuple(
-        f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)
-    )
+    computed_from = _computed_from_notices(query, (view for view in views if environment.may_read(view)))
     created = with_dead_letter_writers(query, catalog.with_object(query))
     moved = moved_onto(query, created, environment)
     notices = (
@@ -172,10 +170,11 @@ def _placed_among_others(
     given; and the names of those queries. Raises an error if the query cannot run."""
     plan = PlannedQuery(draft.query.id, draft.query.name, draft.node, draft.query)
     over, views = over_views(plan, _in_family(plan, draft.query, catalog), catalog)
+    over, merged = merged_with(plan, over, catalog, environment)
     named = msgspec.structs.replace(catalog, cluster=environment.cluster)
     query = placed(over, planned(over, catalog, plan).optimized, named, environment.utilization(), pinned)
     _check_compiles(planned(query, catalog, plan))
-    return query, views
+    return query, merged or views
 
 
 def _check_compiles(query: PlannedQuery) -> None:
@@ -311,6 +310,12 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
     family_members = sum(other.grouped and other.family == query.family for other in catalog.running())
     word = "query that differs" if family_members == 1 else "queries that differ"
     return (f"shares one plan with {family_members} {word} only in constants",) if family_members else ()
+
+
+def _computed_from_notices(query: Query, views: Iterable[str]) -> tuple[str, ...]:
+    if any(former.merged for former in query.over):
+        return tuple(f'shares operators with "{view}", which get the columns of both' for view in views)
+    return tuple(f'computed from "{view}", whose operators it shares' for view in views)
 
 
 def _moved_notices(moved: Sequence[Query]) -> tuple[str, ...]:

@@ -46,6 +46,41 @@ def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Que
     return msgspec.structs.replace(draft, match_digests=digests, over=over), [other.name for other in used]
 
 
+def merged_with(
+    query: PlannedQuery, draft: Query, catalog: Catalog, environment: Environment
+) -> tuple[Query, list[str]]:
+    """The new query over an operator that it has in common with a running query except for the columns, and the name of
+    that query, which will move onto the operator, too. Unchanged if there is no such query, or if it cannot move."""
+    if draft.grouped or not draft.shared or draft.adjustable or draft.shares:
+        return draft, []
+    own = frozenset(draft.match_digests)
+    matching = [other for other in catalog.running() if other.shared and not own.isdisjoint(other.match_digests)]
+    plans = [plan(other, catalog) for other in matching[:MAX_CANDIDATES]]
+    alone = plan(draft, catalog, query)
+    for other in matching[:MAX_CANDIDATES]:
+        former = msgspec.structs.replace(former_of(other, catalog), merged=True)
+        changed = msgspec.structs.replace(draft, over=(former,), fragment=matching[0].fragment)
+        if _may_move(other, changed) and _saves(plan(changed, catalog, query), alone, plans, other.id):
+            moving = msgspec.structs.replace(other, next_over=(former_of(changed, catalog),))
+            if _can_begin(moving, catalog, environment):
+                return changed, [other.name]
+    return draft, []
+
+
+def _saves(merged: PlannedQuery, alone: PlannedQuery, others: Iterable[PlannedQuery], partner: str) -> bool:
+    """Whether a query planned as `merged` has, together with the others that can move onto it, fewer operators with
+    state than planned as `alone`. The partner, given by its id, must be one of these others."""
+    if fingerprint(merged.optimized) == fingerprint(alone.optimized):
+        return False
+    moved = [(other, _computed_from(other, merged.optimized)) for other in others]
+    if not any(other.id == partner and node is not None for other, node in moved):
+        return False
+    staying = _names_of_state(other.optimized for other, node in moved if node is None)
+    before = [alone.optimized, *(other.optimized for other, node in moved if node is not None)]
+    after = [merged.optimized, *(node for _, node in moved if node is not None)]
+    return len(_names_of_state(after) - staying) < len(_names_of_state(before) - staying)
+
+
 def moved_onto(new: Query, catalog: Catalog, environment: Environment) -> list[Query]:
     """The running queries that can be computed from the rows of a new query, each changing to such a plan.
 
@@ -99,8 +134,7 @@ def _may_move(query: Query, new: Query) -> bool:
     """Whether a running query may move onto operators of the new one: both run in one fragment, and the query does not
     change at present."""
     free = query.shared and query.next_hints is None and not query.join_orders and why_plan_is_fixed(query) is None
-    together = query.fragment == new.fragment and query.id not in _ids(new.over)
-    return free and together and not frozenset(query.match_digests).isdisjoint(new.match_digests)
+    return free and query.fragment == new.fragment and not frozenset(query.match_digests).isdisjoint(new.match_digests)
 
 
 def _computed_from(query: PlannedQuery, containing: logical.Node) -> logical.Node | None:

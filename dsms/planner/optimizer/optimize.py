@@ -13,11 +13,13 @@ from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.planner.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
 from dsms.planner.optimizer.rules.join_order import join_order
+from dsms.planner.optimizer.rules.project_push_downs import PROJECT_PUSH_DOWNS
 
 #: Bounds that no plan should reach. When one is reached, rewriting stops, and the current plan, which is equal too, is
 #: used.
 _MAX_STEPS, _MAX_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
+_KEEP_COLUMNS = tuple(rule for rule in RULES if rule not in PROJECT_PUSH_DOWNS)
 _KEEP_JOINS = tuple(rule for rule in RULES if rule is not join_order)
 
 
@@ -63,6 +65,11 @@ def rewritten(node: logical.Node) -> Optimized:
 def rewritten_in_join_order(node: logical.Node) -> logical.Node:
     """The optimised plan; the order of joins is not changed."""
     return _rewritten(node, _Run(_KEEP_JOINS)).node
+
+
+def with_all_columns(node: logical.Node) -> logical.Node:
+    """The optimised plan in which operators still have all columns of their inputs."""
+    return _rewrite(node, _Run(_KEEP_COLUMNS), keep_order=False)
 
 
 def _rewritten(node: logical.Node, run: _Run) -> Optimized:

@@ -20,7 +20,7 @@ from dsms.planner.optimizer.families import Template, plan_of_members, template_
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.join_orders import reordered
 from dsms.planner.optimizer.optimize import optimize
-from dsms.planner.optimizer.view_matching import computed_from_views
+from dsms.planner.optimizer.view_matching import computed_from_views, merged
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, parts
@@ -359,7 +359,7 @@ def plans_of(query: Query, catalog: Catalog, known: Mapping[str, PlannedQuery]) 
 def next_plan(current: PlannedQuery, hints: PlanHints) -> PlannedQuery:
     """The plan of a query with other hints, under an id of its own (see `Query.next_plan_id`)."""
     id, name = f"{current.id}+{hints.text}", f"{current.name} (next plan)"
-    views = tuple(map(_optimized_view, hints.over))
+    views = tuple(_view(current.node, former) for former in hints.over)
     return replace(current, id=id, name=name, views=views, hints=hints, next_of=current.id, reports=False)
 
 
@@ -370,12 +370,13 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
     if known is not None and known.sink == query:
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
-    return PlannedQuery(query.id, query.name, node, query, former_plan(query), views_of(query), hints=query.hints)
+    views = views_of(node, query)
+    return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, hints=query.hints)
 
 
-def views_of(query: Query) -> tuple[logical.Node, ...]:
-    """The optimised plans of the queries from whose rows a query is computed."""
-    return tuple(map(_optimized_view, query.over))
+def views_of(node: logical.Node, query: Query) -> tuple[logical.Node, ...]:
+    """The optimised plans of the queries from whose rows a query with this plan is computed."""
+    return tuple(_view(node, former) for former in query.over)
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
@@ -391,7 +392,15 @@ def _partitions(catalog: Catalog) -> Mapping[str, int]:
 
 @memoized_by_identity(256)
 def _optimized_view(former: Former) -> logical.Node:
-    return computed_from_views(optimize(plan_of_former(former)), tuple(map(_optimized_view, former.over))).node
+    node = plan_of_former(former)
+    return computed_from_views(optimize(node), tuple(_view(node, below) for below in former.over)).node
+
+
+@memoized_by_identity(256)
+def _view(node: logical.Node, former: Former) -> logical.Node:
+    """The optimised plan from which a plan is computed: that of the former, or its operator merged with the plan's."""
+    view = _optimized_view(former)
+    return (merged(node, view, plan_of_former(former)) or view) if former.merged else view
 
 
 def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bool = False) -> Lane:

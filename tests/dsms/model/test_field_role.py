@@ -15,7 +15,7 @@ def test_each_field_of_a_query_states_its_role_once() -> None:
 
 def test_a_former_version_keeps_the_fields_that_say_so() -> None:
     kept = set(names_of(Query, lambda role: role.in_former))
-    assert {*kept, "objects", "sheddable", "memory"} == set(Former.__struct_fields__)
+    assert {*kept, "objects", "sheddable", "memory", "merged"} == set(Former.__struct_fields__)
 
 
 def test_what_a_replacement_keeps() -> None:

@@ -3,6 +3,8 @@ that one is dropped. Its records do not change."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,7 +57,40 @@ def test_the_order_of_registration_makes_no_difference(pair) -> None:
     assert sorted(map(repr, first.relation("Q1"))) == sorted(map(repr, second.relation("Q0")))
 
 
-@pytest.mark.parametrize("pair", MOVED.values(), ids=MOVED)
+#: Pairs of queries neither of which contains the other: they have operators with equal rows and different columns.
+MERGED = {
+    "columns of a join": ("SELECT S.k FROM S JOIN A ON S.k = A.k", "SELECT n FROM S JOIN A ON S.k = A.k"),
+    "aggregates": ("SELECT k, COUNT(*) AS c FROM A GROUP BY k", "SELECT k, SUM(n) AS s, AVG(i) AS a FROM A GROUP BY k"),
+    "aggregates with conditions": (
+        "SELECT k, COUNT(*) FILTER (WHERE n > 1) AS c FROM A GROUP BY k HAVING COUNT(*) > 1",
+        "SELECT MAX(i) AS m, COUNT(DISTINCT n) AS d FROM A GROUP BY k",
+    ),
+    "aggregates of a window": (
+        "SELECT k, COUNT(*) AS c, MAX(i) AS m FROM A [RANGE 5] WHERE n > 0 GROUP BY k",
+        "SELECT SUM(n) AS s FROM A [RANGE 5] WHERE n > 0 GROUP BY k",
+    ),
+    "aggregates of a join": (
+        "SELECT x.k, COUNT(*) AS c FROM (SELECT S.k AS k FROM S JOIN A ON S.k = A.k) AS x GROUP BY x.k",
+        "SELECT A.k, SUM(n) AS c FROM S JOIN A ON S.k = A.k GROUP BY A.k",
+    ),
+    "full join": ("SELECT A.k, n FROM A FULL JOIN S ON A.k = S.k", "SELECT i, v FROM A FULL JOIN S ON A.k = S.k"),
+    "last rows": ("SELECT k, n FROM A [PARTITION BY k ROWS 2]", "SELECT k, i FROM A [PARTITION BY k ROWS 2]"),
+    "sessions": (
+        "SELECT k, n, window_start FROM TABLE(SESSION(TABLE A PARTITION BY k, DESCRIPTOR(n), 1))",
+        "SELECT i, window_end FROM TABLE(SESSION(TABLE A PARTITION BY k, DESCRIPTOR(n), 1))",
+    ),
+}
+BOTH = MOVED | MERGED
+
+
+@pytest.mark.parametrize("pair", MERGED.values(), ids=MERGED)
+def test_operators_with_other_columns_become_one(pair) -> None:
+    first, second = with_records(session_of(*pair)), with_records(session_of(*pair[::-1]))
+    alone = with_records(session_of(pair[0]))
+    assert states(first) == states(second) == states(alone) + Counter(StreamOutput=1)
+
+
+@pytest.mark.parametrize("pair", BOTH.values(), ids=BOTH)
 @settings(max_examples=examples(4))
 @given(histories([0, 1, 1]), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 def test_a_query_that_moves_publishes_the_same_records(pair, steps, partitions: int, batch: int | None) -> None:
@@ -135,3 +170,24 @@ def test_a_move_that_fails_is_not_tried_again() -> None:
     assert (ids(moved.over), moved.next_over) == ([catalog.find("Q1").id], None)
     (kept,) = without_failed_plan(catalog, {query.id: query.next_plan_id})
     assert (kept.over, kept.next_over, kept.orders_by_statistics) == ((), None, True)
+
+
+def test_a_third_query_gets_its_columns_too() -> None:
+    groups = [
+        f"SELECT k, {aggregate} AS x FROM A [RANGE 9] GROUP BY k" for aggregate in ("COUNT(*)", "SUM(n)", "MAX(i)")
+    ]
+    session = with_records(session_of(*groups))
+    assert (states(session)["GroupBy"], states(session)["RetractEnds"]) == (1, 1)
+    assert [row["x"] for row in sorted(session.relation("Q2"), key=lambda row: row["k"])] == [3, 4, 2]
+    session.execute("DROP VIEW Q1")
+    session.advance(40)
+    assert states(session)["GroupBy"] == 2  # each has its own again
+
+
+def test_a_query_that_cannot_move_is_not_merged_with() -> None:
+    gone = FakeEnvironment({"t": {0: 0}, "e": {0: 0}}, earliest_known={"e": {0: 5}})
+    catalog, _ = catalog_of("SELECT k, COUNT(*) AS c FROM A GROUP BY k")
+    after, _ = apply_all(
+        "CREATE STREAMED VIEW Q1 AS SELECT k, SUM(n) AS s FROM A GROUP BY k", catalog, environment=gone
+    )
+    assert (after.find("Q0").next_over, after.find("Q1").over) == (None, ())

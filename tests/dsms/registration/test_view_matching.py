@@ -229,7 +229,6 @@ NOT_MATCHED = {
         f"SELECT k, n, i FROM ({RANKED.replace('RANK', 'ROW_NUMBER')}) AS x WHERE r <= 2",
     ),
     "wider": (f"{JOIN} WHERE v > 1", f"{JOIN} WHERE v > 0"),
-    "a column is missing": ("SELECT S.k FROM S JOIN A ON S.k = A.k", "SELECT n FROM S JOIN A ON S.k = A.k"),
     "more points": ("SELECT k, v FROM R[Sync4](S) WHERE v > 0", "SELECT k, v FROM R[Sync2](S) WHERE v > 1"),
     "no points": ("SELECT k, v FROM R[Sync4](S) WHERE v > 0", "SELECT k, v FROM S WHERE v > 1"),
     "a sum that may overflow": (
