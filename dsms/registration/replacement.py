@@ -33,6 +33,7 @@ from dsms.registration.queries import (
     resolved_settings,
 )
 from dsms.registration.query_limits import check_plan
+from dsms.registration.view_matching import moved_off
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.dependencies import dependencies_of, dependents
 from dsms.sql.binder.former_versions import former_of
@@ -63,6 +64,8 @@ def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Env
     if before.former is None and _unchanged(new, before, catalog):
         return catalog, StatementResult("CREATE OR REPLACE", f'{before.kind} "{before.name}" is unchanged')
     after = replaced(catalog, [new, *readers(catalog, before)], environment)
+    if moved := moved_off(after, environment):
+        after = after.with_changed(*moved)
     return after, _result(query, before, catalog, after)
 
 

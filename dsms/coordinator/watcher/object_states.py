@@ -92,11 +92,7 @@ class States:
         progress = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
         if lane.waits and status.state == RUNNING:
             progress = first_of(lane.waits)
-        change = (
-            "moving onto the operators of another query"
-            if query.next_join_orders is None
-            else "changing the order of its joins"
-        )
+        change = "changing its plan" if query.next_join_orders is None else "changing the order of its joins"
         changing = change if lane.next_plan in ("building", "ready") else ""
         return ", ".join(text for text in (progress or status.state, lane.shed, changing) if text)
 

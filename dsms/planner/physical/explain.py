@@ -36,13 +36,19 @@ def explain(
     optimized, lane = rewritten(node), compile_lane(_EXPLAINED, [explained])
     plan = [tree(optimized.node), f"rules: {', '.join(optimized.rules) or 'none'}", ""]
     family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
-    over = ["computed from queries that contain it:", tree(explained.default_order_plan), ""] if explained.views else []
+    over = [_over(explained), tree(explained.default_order_plan), ""] if explained.views else []
     if explained.hints.join_orders:
         over.append(f"in a chosen order:\n{tree(explained.optimized)}\n")
     others = [query for query in running if query is not itself]
     together = compile_lane(_EXPLAINED, [explained, *others])
     load = expected_load(together, statistics)
     return "\n".join([*plan, *family, *over, *_stages(lane), *_shared(together), *load])
+
+
+def _over(query: PlannedQuery) -> str:
+    if any(former.merged for former in query.hints.over):
+        return "over operators with the columns of several queries:"
+    return "computed from queries that contain it:"
 
 
 def _shared(lane: Lane) -> list[str]:

@@ -191,3 +191,10 @@ def test_a_query_that_cannot_move_is_not_merged_with() -> None:
         "CREATE STREAMED VIEW Q1 AS SELECT k, SUM(n) AS s FROM A GROUP BY k", catalog, environment=gone
     )
     assert (after.find("Q0").next_over, after.find("Q1").over) == (None, ())
+
+
+def test_a_query_moves_back_when_the_one_that_contains_it_is_replaced() -> None:
+    session = with_records(session_of(NARROW, JOIN))
+    session.execute(f"CREATE OR REPLACE STREAMED VIEW Q1 AS {JOIN} WHERE n > 0")
+    assert session.catalog.find("Q0").over == ()
+    assert session.relation("Q0") == with_records(session_of(NARROW)).relation("Q0")
