@@ -170,7 +170,11 @@ def _placed_among_others(
     given; and the names of those queries. Raises an error if the query cannot run."""
     plan = PlannedQuery(draft.query.id, draft.query.name, draft.node, draft.query)
     over, views = over_views(plan, _in_family(plan, draft.query, catalog), catalog)
-    over, merged = merged_with(plan, over, catalog, environment)
+    wider, merged = merged_with(plan, over, catalog, environment)
+    if merged and pinned in (None, wider.fragment):
+        over, pinned = wider, wider.fragment
+    else:
+        merged = []
     named = msgspec.structs.replace(catalog, cluster=environment.cluster)
     query = placed(over, planned(over, catalog, plan).optimized, named, environment.utilization(), pinned)
     _check_compiles(planned(query, catalog, plan))

@@ -260,7 +260,10 @@ def _reader(query: Query, subplans: Iterable[SharedSubplan], catalog: Catalog, b
         return before
     links = links_of(subplans, plan.optimized)
     computed = tuple(SubplanPart(link.subplan, link.node, links_of(link.subplan.links, link.node)) for link in links)
-    parts = [*computed, *([ReportPart(query.id, query.name, computed)] if computed else [])]
+    parts: list[SubplanPart | ReportPart] = [
+        *computed,
+        *([ReportPart(query.id, query.name, computed)] if computed else []),
+    ]
     return Reader(plan, tuple(PlannedQuery(part.id, query.name, plan.node, part=part) for part in parts))
 
 
