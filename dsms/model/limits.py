@@ -67,6 +67,8 @@ class Limits:
     select_seconds: int = 10
     select_memory_mb: int = 256
     relation_mb: int = 256
+    #: Megabytes of results that the coordinator keeps ready for one-time statements; those not used for longest leave.
+    kept_results_mb: int = 256
     #: Rows and megabytes of the answer of a one-time statement.
     select_rows: int = 100_000
     select_result_mb: int = 16

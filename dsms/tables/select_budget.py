@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dsms.model.limits import SETTING, Limits
@@ -39,7 +41,7 @@ def _set_by(limit: str) -> str:
     return f'the limit "{limit}" is set by {SETTING}'
 
 
-@dataclass(frozen=True)
+@dataclass
 class Budget:
     """The limits of one statement, its deadline as a time of `time.monotonic()`, and an event that is set when no
     client waits for it any more. Long computations call `check` now and then."""
@@ -60,6 +62,16 @@ class Budget:
         if time.monotonic() > self.deadline:
             seconds = self.limits.select_seconds
             raise TookTooLong(f"the statement was ended after {seconds} s", hint=_set_by("select_seconds"))
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """The time of the block does not count; in it, `check` raises only Cancelled."""
+        began, deadline = time.monotonic(), self.deadline
+        self.deadline = float("inf")
+        try:
+            yield
+        finally:
+            self.deadline = deadline + time.monotonic() - began
 
     def check_answer(self, size: int) -> None:
         """Raises LimitExceeded if the rows of an answer have too many bytes."""

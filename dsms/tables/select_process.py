@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -13,7 +14,7 @@ import msgspec
 
 from dsms.tables.one_time import casts_of
 from dsms.tables.one_time_query import OneTimeQueryWithRows
-from dsms.tables.select_budget import Budget, limit_exceeded
+from dsms.tables.select_budget import Budget, TookTooLong, limit_exceeded
 from dsms.tables.select_wire import InputRelation, Outcome, Request, WorkerLimits, stream_of
 from operators.core.distinct_type import stored_schema
 from operators.core.errors import ExternalError, SqlError
@@ -21,6 +22,8 @@ from operators.core.errors import ExternalError, SqlError
 _MB = 1024 * 1024
 #: The most seconds until the death of the process, or the cancellation of a statement, is noticed.
 _POLL_S = 0.05
+#: The most seconds that a process may take to start.
+_START_S = 120.0
 #: The longest first part of an answer: names of columns, or a reason.
 _LONGEST_OUTCOME = 4 * _MB
 Form = Literal["json", "arrow"]
@@ -65,6 +68,7 @@ class SelectProcess:
                 pass_fds=[theirs.fileno()],
             )
         self._channel.settimeout(_POLL_S)
+        self._started = False
         #: Whether the process can be asked again: the last query was answered within the memory limit.
         self.reusable = True
 
@@ -87,6 +91,7 @@ class SelectProcess:
     def ask(self, asked: OneTimeQueryWithRows, form: Form, budget: Budget) -> Reply:
         """The answer to a query whose expressions are calls of functions already (see `with_engine_calls`)."""
         self.reusable = False
+        self._await_start(budget)
         most = budget.limits.select_result_mb * _MB
         streams = {name: stream_of(rows.cast(stored_schema(rows.schema))) for name, rows in asked.relations.items()}
         given = [
@@ -103,6 +108,19 @@ class SelectProcess:
         if outcome.failed:
             _refuse(outcome, budget)
         return Reply(tuple(outcome.columns), outcome.rows, body, tuple(outcome.types))
+
+    def _await_start(self, budget: Budget) -> None:
+        """Waits until the process can take a query. This does not count as time of the statement: on a busy machine,
+        the imports of the process alone may take longer than a statement may."""
+        if self._started:
+            return
+        with budget.uncounted():
+            starting = Budget(budget.limits, time.monotonic() + _START_S, budget.cancelled)
+            try:
+                self._receive(0, starting)
+            except TookTooLong as error:
+                raise ExternalError(f"the process of a SELECT did not start within {_START_S:g} s") from error
+        self._started = True
 
     def _send(self, content: Any, budget: Budget) -> None:
         view = memoryview(content)

@@ -3,7 +3,8 @@
 Its arguments are the file descriptor of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than
 DuckDB, Arrow and the engine's expressions, so that it starts fast. It knows no secrets and cannot write files. The
 parent, at the other end of the socket, kills it when an answer takes too long. It ends itself when that end is closed,
-and after 60 s without a query.
+and after ten minutes without a query. It sends an empty frame when it is ready, and lowers its priority only then, so
+that it starts on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dsms.tables.select_wire import Outcome, Request, WorkerLimits, stream_of
 from dsms.tables.times_in_range import check_times_in_columns, check_times_in_rows, time_columns
 from operators.core.errors import UserError
 
-_IDLE_S = 60.0
+_IDLE_S = 600.0
 _MB = 1024 * 1024
 _CHUNK_ROWS = 256
 _LARGEST_PART = 16 * _MB
@@ -40,6 +41,8 @@ class Exceeded(Exception):
 def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
     warm_up()
     database, base = connect(limits.memory_mb), _data_bytes()
+    _lower_priority(limits.niceness)
+    _send(channel, b"")  # it is ready for queries
     while True:
         channel.settimeout(_IDLE_S)
         request = msgspec.msgpack.decode(_received(channel), type=Request)
@@ -173,7 +176,6 @@ def _prefer_for_oom_kill() -> None:
 def main() -> None:
     """Answers queries until the other end of the socket is closed."""
     channel, limits = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerLimits)
-    _lower_priority(limits.niceness)
     _prefer_for_oom_kill()
     for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
         resource.setrlimit(kind, (most, most))

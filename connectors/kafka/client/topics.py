@@ -24,6 +24,8 @@ TIMEOUT_S = 10.0
 _LARGEST = "max.message.bytes"
 _LARGE = {_LARGEST: str(LARGEST_RECORD)}
 COMPACTED = {"cleanup.policy": "compact", **_LARGE}
+#: For keyed results. A reader that continues within a minute finds all changes.
+COMPACTED_RESULT = {**COMPACTED, "min.compaction.lag.ms": "60000"}
 #: For the system's own logs. Kafka compacts them early, which keeps reading a whole log fast.
 COMPACTED_SOON = {
     **COMPACTED,

@@ -65,13 +65,16 @@ class Fold:
                 self._refused(message, "not a change: it has no instant")
                 continue
             if ts > self.at:
-                self.later += 1
+                self._skip(message, ts)
                 continue
             if message.value() in self.bad:
                 self._refused(message, "not a row of the declared columns")
                 continue
             self.last = max(self.last, ts)
-            self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
+            self._change(ts, message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
+
+    def _skip(self, message: Message, instant: int) -> None:
+        self.later += 1
 
     def _advance(self, message: Message, instant: int | None) -> None:
         if instant is None:
@@ -79,22 +82,28 @@ class Fold:
         else:
             self.frontier = max(self.frontier, instant)
 
-    def _change(self, key: bytes | None, value: bytes | None, gone: bool) -> None:
-        if not self._keyed:
-            count = -1 if gone else 1
-            self.bag[value or b""] += count
-            self.bytes += count * _size(b"", value or b"")
-            if not self.bag[value or b""]:
-                del self.bag[value or b""]
-            return
-        key = key or b""
+    def _change(self, instant: int, key: bytes | None, value: bytes | None, gone: bool) -> None:
+        if self._keyed:
+            self._put(key or b"", None if gone else value)
+        else:
+            self._add(value or b"", -1 if gone else 1)
+
+    def _put(self, key: bytes, value: bytes | None) -> None:
+        """Replaces the row of a key; None removes it."""
         if (before := self.rows.get(key)) is not None:
             self.bytes -= _size(key, before)
-        if gone or value is None:
+        if value is None:
             self.rows.pop(key, None)
         else:
             self.rows[key] = value
             self.bytes += _size(key, value)
+
+    def _add(self, value: bytes, count: int) -> None:
+        """Adds copies of a row."""
+        self.bag[value] += count
+        self.bytes += count * _size(b"", value)
+        if not self.bag[value]:
+            del self.bag[value]
 
     def values(self) -> Iterator[bytes]:
         """The rows of the relation."""

@@ -77,7 +77,7 @@ class _PartitionReader:
                 yield piece
                 piece, size, last_records = [], 0, time.monotonic()
             with translated("reading"):
-                messages = self._consumer.consume(min(wanted.end - at, self._asked), 0.5)
+                messages = self._consume(min(wanted.end - at, self._asked))
             if messages:
                 last_records = time.monotonic()
                 at = self._take(messages, wanted, piece, at)
@@ -89,6 +89,12 @@ class _PartitionReader:
         if at == wanted.end and not self._rest(wanted):
             self._at = at
         yield _cut(piece, wanted.end)
+
+    def _consume(self, most: int) -> list[Message]:
+        """The records and events that have arrived, at least one unless none comes in time. Asking for all at once
+        would wait for records at offsets that have none, such as those of commits."""
+        first = self._consumer.consume(1, 0.5)
+        return first + self._consumer.consume(most - 1, 0) if first and most > 1 else first
 
     def _adapt_to_size(self, messages: list[Message]) -> int:
         """The bytes of the values. Also sets the number of records for the next request such that they fill a piece."""

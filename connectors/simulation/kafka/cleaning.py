@@ -6,9 +6,12 @@ from connectors.simulation.kafka.batches import Batch
 from connectors.simulation.kafka.log import PartitionLog
 
 
-def compact(log: PartitionLog) -> None:
-    """Keeps only the last committed record of each key, below the last stable offset. Tombstones are kept."""
-    stable, visible = log.stable, list(log.committed(log.batches))
+def compact(log: PartitionLog, before_ms: int | None = None) -> None:
+    """Keeps only the last committed record of each key, below the last stable offset, and before the first batch with a
+    record from `before_ms` on. Tombstones are kept."""
+    young = (batch.base_offset for batch in log.batches if before_ms is not None and batch.max_time_ms >= before_ms)
+    stable = min(log.stable, next(young, log.stable))
+    visible = [batch for batch in log.committed(log.batches) if batch.last_offset < stable]
     last: dict[bytes | None, int] = {}
     for batch in visible:
         for record in batch.records():

@@ -263,7 +263,8 @@ def clean(log: PartitionLog, topic: Topic, now_ms: int) -> None:
     if "delete" in topic.setting("cleanup.policy") and retention >= 0:
         expire(log, now_ms - retention)
     if topic.compacted:
-        compact(log)
+        lag = int(topic.setting("min.compaction.lag.ms"))
+        compact(log, now_ms - lag if lag else None)
 
 
 def _valid(name: str) -> bool:

@@ -15,6 +15,7 @@ DEFAULTS = {
     "message.timestamp.after.max.ms": "3600000",
     "message.timestamp.type": "CreateTime",
     "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
     "min.insync.replicas": "1",
     "retention.bytes": "-1",
     "retention.ms": "604800000",

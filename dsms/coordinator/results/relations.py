@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,12 +16,14 @@ from connectors.kafka.client.names import PROGRESS
 from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.records.pieces import decided_ranges, pieces
-from dsms.coordinator.results.encoded_rows import own_rows
+from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
+from dsms.coordinator.results.kept_result import KeptResult
+from dsms.coordinator.results.kept_results import KafkaTopicLog, KeptResults
+from dsms.coordinator.results.published_frontiers import PublishedFrontiers
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Format, Object, Query, Table, kind_of
+from dsms.model.objects import Object, Query, Table, kind_of
 from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
-from dsms.runtime.epoch.progress_log import read_published
 from dsms.tables.clock_rows import clock_rows
 from dsms.tables.one_time_query import Relation
 from dsms.tables.select_budget import Budget
@@ -28,6 +31,8 @@ from operators.core.errors import UserError
 
 #: A Kafka message; this module uses its topic, partition and offset.
 Message = Any
+#: The most seconds to wait until an instant is final in all results of a SELECT at which all of them are known.
+_READY_S = 5.0
 
 
 class CurrentTables(Protocol):
@@ -45,10 +50,43 @@ class CurrentTables(Protocol):
 class Relations:
     """Reads only what is published: records below the frontier that was committed with them."""
 
-    def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables, alarms: Alarms) -> None:
+    def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables, alarms: Alarms, kept_mb: int) -> None:
         self._kafka, self._tables, self._alarms = kafka, tables, alarms
         self._admin = kafka.admin()
-        self._progress = InternalLog(kafka, cluster, PROGRESS, alarms)
+        self._published = PublishedFrontiers(kafka, InternalLog(kafka, cluster, PROGRESS, alarms))
+        self._log = KafkaTopicLog(kafka)
+        self._kept = KeptResults(self._log, self._refused, kept_mb)
+
+    def close(self) -> None:
+        """Closes the consumers."""
+        self._published.close()
+        self._log.close()
+
+    def forget(self, query: str) -> None:
+        """Lets the kept result of a dropped query go, given by its id."""
+        self._kept.forget(query)
+
+    def make_ready(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> None:
+        """Reads the results of queries as far as they are published, and waits until an instant is final in all of them
+        at which all of them are known. The topic of a keyed result is compacted: it may lack what a change replaced,
+        so the result is known from the last instant on that was in the topic when it was first read."""
+        found = [_readable(catalog.find(name)) for name in names]
+        queries = [item for item in found if isinstance(item, Query) and item.periodic is None]
+        pause, deadline = threading.Event(), time.monotonic() + _READY_S
+        while queries:
+            frontiers = self._frontiers(queries)
+            common = min(_last_instant(query, frontiers) for query in queries)
+            for query in queries:
+                self._kept_result(query, catalog).follow(_last_instant(query, frontiers) + 1, budget)
+            self._kept.shrink()
+            floors = (self._kept_result(query, catalog).floor for query in queries)
+            if max(floors) <= common or time.monotonic() > deadline:
+                return
+            budget.check()
+            pause.wait(0.02)
+
+    def _kept_result(self, query: Query, catalog: Catalog) -> KeptResult:
+        return self._kept.of(query, lambda: schema_and_keys(query, catalog))
 
     def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
         """The last instant that is final in all of these objects; None if there are none besides views over the clock,
@@ -96,6 +134,13 @@ class Relations:
         if item.periodic is not None:
             return clock_rows(item, _given(instant, item.name), catalog)
         assert instant is not None
+        frontier = _last_instant(item, self._frontiers([item])) + 1
+        kept = self._kept_result(item, catalog).rows_at(instant, frontier, budget)
+        self._kept.shrink()
+        return self._folded_rows(item, instant, catalog, budget) if kept is None else kept
+
+    def _folded_rows(self, item: Query, instant: int, catalog: Catalog, budget: Budget) -> pa.Table:
+        """The rows at an instant before those that are kept, from the start of the topic."""
         schema, keys = schema_and_keys(item, catalog)
         empty = partial(Fold, keyed=bool(keys), at=instant, refused=self._refused, marked_by=item.marked_by)
         fold, rows = self._folded(item, schema, empty(), budget)
@@ -119,21 +164,7 @@ class Relations:
 
     def _frontiers(self, queries: Iterable[Query]) -> dict[str, int]:
         results = {id: places for query in queries for id, places in result_partitions_of(query).items()}
-        return dict(read_published(self._progress, results).frontiers)
-
-
-@dataclass(frozen=True)
-class DecodedRows:
-    """Rows as an Arrow table, and the values that are not rows."""
-
-    table: pa.Table
-    bad: frozenset[bytes]
-
-
-def decoded_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> DecodedRows:
-    """Decodes rows that the system has encoded; values that others have written are `bad`."""
-    rows = own_rows(values, schema, form)
-    return DecodedRows(rows.frame.to_arrow().cast(schema), frozenset(values[at] for at in rows.refused))
+        return dict(self._published.of(results))
 
 
 def _given(instant: int | None, name: str) -> int:

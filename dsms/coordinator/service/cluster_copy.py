@@ -17,7 +17,7 @@ import msgspec
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic, transactional_id
-from connectors.kafka.client.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
+from connectors.kafka.client.topics import COMPACTED_RESULT, KEPT, ensure_topic, latest, partitions_of, topic_ids
 from connectors.kafka.logs.internal_log import InternalLog, undecoded
 from connectors.kafka.records.epoch_writer import EpochWriter
 from connectors.objects.store import ObjectStore
@@ -160,7 +160,7 @@ def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
     for query in catalog.queries():
         if query.periodic is None:
             compacted = bool(properties.keys(plan_of(query.name, catalog))) and query.output != "complete"
-            ensure_topic(admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
+            ensure_topic(admin, query.topic, query.partitions, COMPACTED_RESULT if compacted else KEPT)
 
 
 def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[bytes, bytes]]:

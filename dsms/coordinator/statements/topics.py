@@ -12,7 +12,7 @@ from connectors.formats.record_formats import FORMATS, MakeSchema
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.retention import REMEDY, retention_of, too_short
 from connectors.kafka.client.topics import (
-    COMPACTED,
+    COMPACTED_RESULT,
     KEPT,
     SOURCE,
     admit_large_records,
@@ -91,7 +91,7 @@ class Topics:
         else:
             # a complete result can be read as of any earlier instant, so its topic is not compacted
             compacted = keyed and query.output != "complete"
-            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
+            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED_RESULT if compacted else KEPT)
         query = msgspec.structs.replace(query, topic_id=self.topic_id(query.topic))
         make_schema = FORMATS[query.format].schema
         return self._with_schemas(query, node, make_schema) if make_schema else query

@@ -27,7 +27,8 @@ from connectors.kafka.logs.internal_log import writer_headers
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from connectors.kafka.records.record_columns import Headers, Records
-from dsms.coordinator.results.relations import Message, decoded_rows
+from dsms.coordinator.results.decoded_rows import decoded_rows
+from dsms.coordinator.results.relations import Message
 from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect

@@ -65,7 +65,7 @@ class TableStatements:
         alarms: Alarms,
     ) -> None:
         self._tables = ClusterTables(kafka, leader, alarms)
-        self._relations = Relations(kafka, leader.cluster, self._tables, alarms)
+        self._relations = Relations(kafka, leader.cluster, self._tables, alarms, limits.kept_results_mb)
         self._loads, self._catalog = loads, leader.catalog
         self._admin, self._cluster = kafka.admin(), leader.cluster
         self._running, self._reads = threading.Lock(), Reads()
@@ -73,6 +73,12 @@ class TableStatements:
         self._pace = _HeartbeatPace()
         self._version = -1
         self._joined_partitions: set[Partition] = set()
+
+    def close(self) -> None:
+        """Ends the processes of SELECTs."""
+        self._relations.close()
+        self._selects.close()
+        self._writes.close()
 
     def write(self, statement: Write, principal: Principal) -> StatementResult:
         """Runs a statement that writes rows. If it fails, it has changed nothing."""
@@ -102,9 +108,8 @@ class TableStatements:
     def relation(self, name: str, at: int | None, most: int) -> RelationRows:
         """The relation of one object at an instant, with at most `most` of its rows."""
         with self._selects.admitted() as budget:
-            read = self._snapshot(
-                lambda catalog: (OneTimeQuery("", {name: name}), self._relations.final(name, at, catalog)), budget
-            )
+            asked = OneTimeQuery("", {name: name})
+            read = self._snapshot(lambda _: asked, lambda _, catalog: self._relations.final(name, at, catalog), budget)
             rows = read.rows[name].slice(0, most)
             budget.check_answer(rows.nbytes)
             columns = [column.to_pylist() for column in rows.columns]
@@ -121,6 +126,7 @@ class TableStatements:
             if dropped.linked:
                 self._delete_links(dropped.owner)
             self._tables.forget(dropped.owner)
+            self._relations.forget(dropped.owner)
 
     def _delete_links(self, query: str) -> None:
         """Deletes the links of a query: the internal topics through which its fragments exchanged elements."""
@@ -181,7 +187,7 @@ class TableStatements:
     def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         """Runs a SELECT, which fails once it is cancelled."""
         with self._selects.admitted(cancelled) as budget:
-            read = self._snapshot(partial(self._asked, statement, principal), budget)
+            read = self._snapshot(partial(_asked, statement, principal), self._common_instant, budget)
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()
             if isinstance(read.asking, PromisingSelect):
                 answer = partial(self._selects.reply, form="json", budget=budget)
@@ -200,19 +206,18 @@ class TableStatements:
         rows = EncodedRows(reply.rows, reply.count)
         return StatementResult("SELECT", f"{reply.count} rows", reply.columns, rows, types=reply.types)
 
-    def _asked(self, statement: st.Select, principal: Principal, catalog: Catalog) -> tuple[Asking, int | None]:
-        asking: Asking = (asked := one_time_query_of(statement.select, catalog))
-        if statement.preference is not None:
-            _readable(asked.objects.values(), principal)
-            asking = promising_select(statement.select, statement.preference, asked, catalog, principal.may_read)
-        return asking, self._relations.common_instant(_readable(asking.objects.values(), principal), catalog)
+    def _common_instant(self, asking: Asking, catalog: Catalog) -> int | None:
+        return self._relations.common_instant(asking.objects.values(), catalog)
 
-    def _snapshot(self, ask: Callable[[Catalog], tuple[Asking, int | None]], budget: Budget) -> _Snapshot:
-        """All rows that a query reads, as of one instant."""
+    def _snapshot(
+        self, ask: Callable[[Catalog], Asking], choose: Callable[[Asking, Catalog], int | None], budget: Budget
+    ) -> _Snapshot:
+        """All rows that a query reads, as of the instant that is chosen once results are ready."""
+        self._make_ready(ask, budget)
         with self._running:
             catalog = self._catalog()
-            asked, instant = ask(catalog)
-            apart = asked.read_separately if isinstance(asked, PromisingSelect) else frozenset()
+            asked = ask(catalog)
+            instant, apart = choose(asked, catalog), _read_separately(asked)
             relation, names = self._relations.at(instant, catalog, budget, apart), list(asked.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
@@ -221,6 +226,18 @@ class TableStatements:
         finally:
             self._reads.end()
         return _Snapshot(asked, instant, tables | results, catalog)
+
+    def _make_ready(self, ask: Callable[[Catalog], Asking], budget: Budget) -> None:
+        with self._running:
+            catalog = self._catalog()
+            self._reads.begin()
+        try:
+            asked = ask(catalog)
+            apart = _read_separately(asked)
+            for names in ({*asked.objects.values()} - apart, *({name} for name in apart)):
+                self._relations.make_ready(names, catalog, budget)
+        finally:
+            self._reads.end()
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
         effects = load_effects(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
@@ -251,6 +268,20 @@ class _Snapshot:
     instant: int | None
     rows: dict[str, pa.Table]
     catalog: Catalog
+
+
+def _asked(statement: st.Select, principal: Principal, catalog: Catalog) -> Asking:
+    """The query of a SELECT. Raises Forbidden if the principal may not read one of its objects."""
+    asking: Asking = (asked := one_time_query_of(statement.select, catalog))
+    _readable(asked.objects.values(), principal)
+    if statement.preference is not None:
+        asking = promising_select(statement.select, statement.preference, asked, catalog, principal.may_read)
+        _readable(asking.objects.values(), principal)
+    return asking
+
+
+def _read_separately(asked: Asking) -> frozenset[str]:
+    return asked.read_separately if isinstance(asked, PromisingSelect) else frozenset()
 
 
 def _readable(names: Iterable[str], principal: Principal) -> list[str]:

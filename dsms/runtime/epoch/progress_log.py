@@ -94,6 +94,7 @@ def read_entry(entry: Entry) -> ProgressEntry:
 
 
 #: The last entry of each key of the topic.
+LastEntries = dict[_Key, ResultProgress | WrittenDeadLetters | None]
 Entries = Mapping[_Key, ResultProgress | WrittenDeadLetters | None]
 
 
@@ -187,12 +188,12 @@ def read_progress(
     """
     findings, results = Findings(), results or {}
     last = {entry.key: entry.content for entry in log.read(read_entry, decided=decided, findings=findings)}
-    instants = dict(_found_in_results(log, [*results.values(), *(wholes or {}).values()], findings.left_out))
+    instants = dict(found_in_results(log, [*results.values(), *(wholes or {}).values()], findings.left_out))
     published = published_in_partitions(last, {**(wholes or {}), **results}, instants)
     return ProgressReading(published, dict(_records_to_repair(published, results, findings.left_out)))
 
 
-def _found_in_results(
+def found_in_results(
     log: InternalLog, places: Iterable[ResultPartitions], left_out: Collection[bytes]
 ) -> Iterator[tuple[bytes, int]]:
     """The greatest instants in the partitions whose progress records are invalid."""

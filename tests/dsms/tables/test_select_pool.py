@@ -21,7 +21,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.statements.registry import parse
 from dsms.tables.one_time_query import OneTimeQueryWithRows, one_time_query_of
-from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
+from dsms.tables.select_budget import Budget, Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from dsms.tables.select_pool import SelectPool
 from operators.core.distinct_type import DistinctType
 from operators.core.errors import SqlError
@@ -272,3 +272,31 @@ def test_the_engine_computes_expressions_in_the_process_and_what_it_had_to_is_fo
         answered("SELECT b + 1 FROM t")
     assert answered("SELECT a * 2 FROM t WHERE a = 3") == [[6]]
     assert len(pool._idle) == 1
+
+
+def test_the_start_of_a_process_takes_no_time_of_the_statement(pool: SelectPool) -> None:
+    with pool.admitted() as budget:
+        deadline = budget.deadline
+        assert json.loads(pool.reply(OneTimeQueryWithRows("SELECT 1", {}), "json", budget).rows) == [[1]]
+        started = budget.deadline
+        assert started > deadline + 0.05  # no interpreter starts faster
+        assert json.loads(pool.reply(OneTimeQueryWithRows("SELECT 2", {}), "json", budget).rows) == [[2]]
+        assert budget.deadline == started
+
+
+def test_time_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    budget = Budget.of(Limits(select_seconds=10))
+    with budget.uncounted():
+        now[0] = 150.0
+        budget.check()
+        budget.cancelled.set()
+        with pytest.raises(Cancelled):
+            budget.check()
+    budget.cancelled.clear()
+    now[0] = 159.0
+    budget.check()
+    now[0] = 161.0
+    with pytest.raises(TookTooLong):
+        budget.check()

@@ -1,0 +1,95 @@
+"""Relations of a keyed view that an executor writes all the time: each read has an answer, exact at its instant."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dsms.model.limits import Limits
+from integration.published_views import Change, PublishedViews, published_views, reading, selected
+
+SCRIPT = """CREATE STREAM s (k INT, v INT) SOURCE 's';
+CREATE VIEW best WITH (partitions = 2) AS SELECT k, max(v) AS v FROM s GROUP BY k;
+CREATE VIEW other AS SELECT k, max(v) AS v FROM s GROUP BY k"""
+KEYS = 3
+
+
+def change(instant: int, key: int) -> Change:
+    return (instant, "+", {"k": key}, {"k": key, "v": instant})
+
+
+def rows_at(instant: int) -> list[list[int]]:
+    """At instant n, the row of key n mod 3 gets the value n."""
+    last = {at % KEYS: at for at in range(1, instant + 1)}
+    return [[key, at] for key, at in sorted(last.items())]
+
+
+@contextmanager
+def written(views: PublishedViews, from_: int) -> Iterator[None]:
+    """Publishes an instant of both views in each epoch, one epoch after another, while the block runs."""
+    ended = threading.Event()
+
+    def write() -> None:
+        for at in range(from_, 1_000_000):
+            if ended.wait(0.005):
+                return
+            publish(views, at)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def publish(views: PublishedViews, at: int) -> None:
+    views.publish({"best": at + 1}, {"best": [change(at, at % KEYS)]}, partition=at % KEYS % 2)
+    views.publish({"other": at + 1}, {"other": [change(at, at % KEYS)]})
+
+
+@pytest.fixture
+def views(kafka: str) -> Iterator[PublishedViews]:
+    with published_views(kafka, f"c{uuid.uuid4().hex[:10]}", SCRIPT) as made:
+        for at in range(1, 10):
+            publish(made, at)
+        yield made
+
+
+def test_current_rows_while_the_view_is_written(views: PublishedViews) -> None:
+    with reading(views) as tables, written(views, 10):
+        last = 0
+        for _ in range(30):
+            found = tables.relation("best", None, 100)
+            assert sorted(map(list, found.rows)) == rows_at(found.instant)
+            assert found.instant >= last
+            last = found.instant
+
+
+def test_selects_over_two_views_have_one_instant(views: PublishedViews) -> None:
+    with reading(views, Limits(select_seconds=60)) as tables, written(views, 10):
+        for _ in range(12):
+            rows = selected(tables, "SELECT k, a.v, b.v FROM best AS a JOIN other AS b USING (k) ORDER BY k")
+            instant = max(at for _, at, _ in rows)
+            assert rows == [[key, at, at] for key, at in rows_at(instant)]
+
+
+def test_readers_at_the_same_time(views: PublishedViews) -> None:
+    wrong: list[object] = []
+
+    def read() -> None:
+        for _ in range(10):
+            found = tables.relation("best", None, 100)
+            if sorted(map(list, found.rows)) != rows_at(found.instant):
+                wrong.append(found)
+
+    with reading(views, Limits(selects=4)) as tables, written(views, 10):
+        readers = [threading.Thread(target=read) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    assert not wrong
