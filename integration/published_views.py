@@ -15,6 +15,7 @@ from connectors.kafka.client.names import OP_HEADER, PROGRESS, TS_HEADER, intern
 from connectors.kafka.client.topics import COMPACTED_RESULT, COMPACTED_SOON, KEPT, ensure_topic, topic_ids
 from connectors.kafka.logs.internal_log import writer_headers
 from connectors.kafka.records.column_writer import transactional_writer
+from connectors.kafka.records.pieces import decided_ranges
 from connectors.kafka.records.record_columns import Headers, Records
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.table_statements import TableStatements
@@ -45,7 +46,8 @@ class PublishedViews:
     def __post_init__(self) -> None:
         settings = KafkaSettings(self.kafka)
         self._progress = internal_topic(self.cluster, PROGRESS)
-        ensure_topic(settings.admin(), self._progress, 1, COMPACTED_SOON)
+        self._admin = settings.admin()
+        ensure_topic(self._admin, self._progress, 1, COMPACTED_SOON)
         self._writer = transactional_writer(settings, f"{self.cluster}.views")
         self._headers = writer_headers(self.cluster, "executor")
 
@@ -62,6 +64,7 @@ class PublishedViews:
             for name, frontier in frontiers.items():
                 self._writer.write(self._progress_of(self._view(name), frontier))
             self._writer.commit()
+            decided_ranges(self._admin, self._progress)  # readers see a commit a little later than its writer
 
     def _view(self, name: str) -> Query:
         found = self.catalog.find(name)

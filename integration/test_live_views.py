@@ -5,9 +5,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
+from connectors.kafka.client.config import KafkaSettings
+from connectors.kafka.client.topics import delete_topic, ensure_topic, topic_ids
 from dsms.model.limits import Limits
+from dsms.model.objects import Query
 from integration.published_views import Change, PublishedViews, published_views, reading, selected
 
 SCRIPT = """CREATE STREAM s (k INT, v INT) SOURCE 's';
@@ -67,6 +71,30 @@ def test_current_rows_while_the_view_is_written(views: PublishedViews) -> None:
             assert sorted(map(list, found.rows)) == rows_at(found.instant)
             assert found.instant >= last
             last = found.instant
+
+
+def test_rows_by_key_while_the_view_is_written(views: PublishedViews) -> None:
+    with reading(views, Limits(select_seconds=60)) as tables, written(views, 10):
+        for at in range(20):
+            key = at % (KEYS + 1)
+            rows = selected(tables, f"SELECT k, v FROM best WHERE k = {key}")
+            assert [row[0] for row in rows] == [key][: KEYS - key]
+            assert all(row[1] % KEYS == key for row in rows)
+        assert [row[0] for row in selected(tables, "SELECT k FROM best WHERE k IN (0, 2, 9) ORDER BY k")] == [0, 2]
+
+
+def test_a_view_that_was_dropped_and_created_again(views: PublishedViews, kafka: str) -> None:
+    with reading(views, Limits(select_seconds=60)) as tables:
+        assert sorted(map(list, tables.relation("best", None, 100).rows)) == rows_at(9)
+        old = views.catalog.find("best")
+        assert isinstance(old, Query)
+        delete_topic(KafkaSettings(kafka).admin(), old.topic)
+        ensure_topic(KafkaSettings(kafka).admin(), old.topic, old.partitions)
+        identity = topic_ids(KafkaSettings(kafka).admin(), [old.topic])[old.topic]
+        new = msgspec.structs.replace(old, id="o77", topic_id=identity)
+        views.catalog = views.catalog.with_changed(new)
+        views.publish({"best": 4}, {"best": [change(3, 5)]})
+        assert selected(tables, "SELECT * FROM best") == [[5, 3]]
 
 
 def test_selects_over_two_views_have_one_instant(views: PublishedViews) -> None:

@@ -24,15 +24,19 @@ class PublishedFrontiers:
         self._next: dict[int, int] = {}
 
     def of(self, results: Mapping[str, ResultPartitions]) -> Mapping[str, int]:
-        """The frontiers of queries by id, at the end of the topic; `results` are their result partitions."""
+        """The frontiers of queries by id, as far as the topic was read; `results` are their result partitions."""
         with self._lock:
-            self._read_on()
             instants = dict(found_in_results(self._log, results.values(), self._findings.left_out))
             return published_in_partitions(self._last, results, instants).frontiers
 
     def close(self) -> None:
         """Closes the consumers."""
         self._reader.close()
+
+    def read_on(self) -> None:
+        """Reads up to the end of the committed records."""
+        with self._lock:
+            self._read_on()
 
     def _read_on(self) -> None:
         topic, admin = self._log.topic, self._log.admin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,11 +20,13 @@ from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.kept_results import KafkaTopicLog, KeptResults
 from dsms.coordinator.results.published_frontiers import PublishedFrontiers
+from dsms.coordinator.results.wanted_keys import wanted_keys
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Table, kind_of
 from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
 from dsms.tables.clock_rows import clock_rows
+from dsms.tables.equal_values import EqualValues
 from dsms.tables.one_time_query import Relation
 from dsms.tables.select_budget import Budget
 from operators.core.errors import UserError
@@ -74,6 +76,7 @@ class Relations:
         queries = [item for item in found if isinstance(item, Query) and item.periodic is None]
         pause, deadline = threading.Event(), time.monotonic() + _READY_S
         while queries:
+            self._published.read_on()
             frontiers = self._frontiers(queries)
             common = min(_last_instant(query, frontiers) for query in queries)
             for query in queries:
@@ -89,8 +92,8 @@ class Relations:
         return self._kept.of(query, lambda: schema_and_keys(query, catalog))
 
     def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
-        """The last instant that is final in all of these objects; None if there are none besides views over the clock,
-        of which every instant is final."""
+        """The last instant that is final in all of these objects, as far as results are ready; None if there are none
+        besides views over the clock, of which every instant is final."""
         readable = [_readable(catalog.find(name)) for name in names]
         queries = [item for item in readable if isinstance(item, Query) and item.periodic is None]
         tables = [item for item in readable if isinstance(item, Table)]
@@ -99,14 +102,20 @@ class Relations:
         return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
 
     def at(
-        self, instant: int | None, catalog: Catalog, budget: Budget, apart: frozenset[str] = frozenset()
+        self,
+        instant: int | None,
+        catalog: Catalog,
+        budget: Budget,
+        apart: frozenset[str] = frozenset(),
+        wanted: Mapping[str, EqualValues] | None = None,
     ) -> Relation:
         """Reads objects by name as of one instant, objects in `apart` each as of its own last final instant. If
-        `instant` is None, reads the current rows of tables."""
+        `instant` is None, reads the current rows of tables. Of objects in `wanted`, it may leave out rows with other
+        values."""
 
         def rows(name: str) -> pa.Table:
             own = self.final(name, None, catalog) if name in apart else instant
-            return self._rows(_readable(catalog.find(name)), own, catalog, budget)
+            return self._rows(_readable(catalog.find(name)), own, catalog, budget, (wanted or {}).get(name, {}))
 
         return rows
 
@@ -114,6 +123,7 @@ class Relations:
         """Reads objects for a statement that changes a table: the current rows of tables, everything else as of one
         final instant."""
         others = [name for name in names if not isinstance(catalog.find(name), Table)]
+        self.make_ready(others, catalog, budget)
         instant = self.common_instant(others, catalog)
         final, current = self.at(instant, catalog, budget), self.at(None, catalog, budget)
         return lambda name: current(name) if isinstance(catalog.find(name), Table) else final(name)
@@ -128,16 +138,20 @@ class Relations:
             raise UserError(f"instant {instant} is not final yet", hint=f'"{name}" is final up to {last}')
         return last if instant is None else instant
 
-    def _rows(self, item: Query | Table, instant: int | None, catalog: Catalog, budget: Budget) -> pa.Table:
+    def _rows(
+        self, item: Query | Table, instant: int | None, catalog: Catalog, budget: Budget, wanted: EqualValues
+    ) -> pa.Table:
         if isinstance(item, Table):
             return self._tables.rows_at(item, instant, budget)
         if item.periodic is not None:
             return clock_rows(item, _given(instant, item.name), catalog)
         assert instant is not None
         frontier = _last_instant(item, self._frontiers([item])) + 1
-        kept = self._kept_result(item, catalog).rows_at(instant, frontier, budget)
+        kept = self._kept_result(item, catalog)
+        keys = wanted_keys(item, kept.schema, kept.keys, wanted) if wanted else None
+        rows = kept.rows_at(instant, frontier, budget, keys)
         self._kept.shrink()
-        return self._folded_rows(item, instant, catalog, budget) if kept is None else kept
+        return self._folded_rows(item, instant, catalog, budget) if rows is None else rows
 
     def _folded_rows(self, item: Query, instant: int, catalog: Catalog, budget: Budget) -> pa.Table:
         """The rows at an instant before those that are kept, from the start of the topic."""

@@ -34,9 +34,11 @@ from dsms.registration.table_targets import writable
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.tables.dml_effects import Write, effects_of, load_effects, names_read, returning_query
 from dsms.tables.effect import counted
+from dsms.tables.equal_values import equal_values
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.one_time_query import OneTimeQuery, OneTimeQueryWithRows, as_shown, one_time_query_of
 from dsms.tables.promising.visits import Coverage, PromisingSelect, promising_select
+from dsms.tables.quick_selects import QuickSelects
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
@@ -70,6 +72,7 @@ class TableStatements:
         self._admin, self._cluster = kafka.admin(), leader.cluster
         self._running, self._reads = threading.Lock(), Reads()
         self._selects, self._writes = SelectPool(limits, limits.selects, _NICENESS), SelectPool(limits, 1)
+        self._quick = QuickSelects(limits, self._selects)
         self._pace = _HeartbeatPace()
         self._version = -1
         self._joined_partitions: set[Partition] = set()
@@ -77,6 +80,7 @@ class TableStatements:
     def close(self) -> None:
         """Ends the processes of SELECTs."""
         self._relations.close()
+        self._quick.close()
         self._selects.close()
         self._writes.close()
 
@@ -190,10 +194,10 @@ class TableStatements:
             read = self._snapshot(partial(_asked, statement, principal), self._common_instant, budget)
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()
             if isinstance(read.asking, PromisingSelect):
-                answer = partial(self._selects.reply, form="json", budget=budget)
+                answer = partial(self._quick.reply, form="json", budget=budget)
                 reply, seen = read.asking.answered(relation, read.instant, answer, check_size=budget.check_relation)
             else:
-                reply = self._selects.reply(read.asking.over(relation), "json", budget)
+                reply = self._quick.reply(read.asking.over(relation), "json", budget)
         when = "" if read.instant is None else f" at instant {read.instant}"
         message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
         rows = EncodedRows(reply.rows, reply.count)
@@ -202,7 +206,7 @@ class TableStatements:
     def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         with self._selects.admitted(cancelled) as budget:
-            reply = self._selects.reply(asked, "json", budget)
+            reply = self._quick.reply(asked, "json", budget)
         rows = EncodedRows(reply.rows, reply.count)
         return StatementResult("SELECT", f"{reply.count} rows", reply.columns, rows, types=reply.types)
 
@@ -218,7 +222,8 @@ class TableStatements:
             catalog = self._catalog()
             asked = ask(catalog)
             instant, apart = choose(asked, catalog), _read_separately(asked)
-            relation, names = self._relations.at(instant, catalog, budget, apart), list(asked.objects.values())
+            wanted = equal_values(asked) if isinstance(asked, OneTimeQuery) else None
+            relation, names = self._relations.at(instant, catalog, budget, apart, wanted), list(asked.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
         try:
