@@ -42,10 +42,15 @@ def answer(asked: OneTimeQueryWithRows) -> tuple[tuple[str, ...], tuple[Row, ...
     >>> answer(OneTimeQueryWithRows("SELECT 1 + 1 AS two", {}))
     (('two',), ((2,),))
     """
+    return typed_answer(asked)[:2]
+
+
+def typed_answer(asked: OneTimeQueryWithRows) -> tuple[tuple[str, ...], tuple[Row, ...], tuple[str, ...]]:
+    """The columns and rows of a query as Python values, and DuckDB's names of the types of the columns."""
     with _answering(asked) as answered:
-        rows = tuple(answered.fetchall())
-        check_times_in_rows(answered.columns, time_columns([str(kind) for kind in answered.types]), rows)
-        return tuple(answered.columns), rows
+        rows, types = tuple(answered.fetchall()), tuple(str(kind) for kind in answered.types)
+        check_times_in_rows(answered.columns, time_columns(list(types)), rows)
+        return tuple(answered.columns), rows, types
 
 
 def casts_of(schema: pa.Schema) -> dict[str, str]:

@@ -26,7 +26,7 @@ from dsms.statements.context import Logged
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.statements.registry import apply
 from dsms.tables.dml_effects import Write
-from dsms.tables.one_time import answer
+from dsms.tables.one_time import answer, typed_answer
 from dsms.tables.one_time_query import as_shown, one_time_query_of
 from dsms.tables.promising.visits import promising_select
 from dsms.testing.local_runtime import LocalRuntime
@@ -95,8 +95,8 @@ class LocalContext:
         catalog = self.session.catalog
         asked, relation = one_time_query_of(statement.select, catalog), as_shown(self._rows, catalog)
         if statement.preference is None:
-            columns, rows = answer(asked.over(relation))
-            return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
+            columns, rows, types = typed_answer(asked.over(relation))
+            return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, types=types)
         promising = promising_select(statement.select, statement.preference, asked, catalog)
         (columns, rows), seen = promising.answered(relation, self.session.reached() - 1, answer)
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))

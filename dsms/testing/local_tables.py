@@ -17,7 +17,7 @@ from dsms.registration.table_targets import writable
 from dsms.tables.dml_effects import Write, effects_of, load_effects, returning_query
 from dsms.tables.effect import Effect, counted, key_rows
 from dsms.tables.loading import batches_of
-from dsms.tables.one_time import answer, evaluate
+from dsms.tables.one_time import evaluate, typed_answer
 from dsms.tables.one_time_query import OneTimeQuery, Relation, as_shown
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
@@ -54,9 +54,10 @@ def write_records(
     read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
     effects = effects_of(statement, catalog, _rows_over(read), content)
     asked = returning_query(statement, catalog, effects, content)
-    columns, rows = ((), ()) if asked is None else answer(asked)
+    columns, rows, types = ((), (), ()) if asked is None else typed_answer(asked)
     message = counted(sum(effect.count for effect in effects), instant)
-    return table, _records(effects, instant), StatementResult(type(statement).__name__.upper(), message, columns, rows)
+    verb = type(statement).__name__.upper()
+    return table, _records(effects, instant), StatementResult(verb, message, columns, rows, types=types)
 
 
 def load_records(

@@ -24,6 +24,7 @@ from dsms.coordinator.http.waiting_connections import WaitingConnections
 from dsms.coordinator.oidc.tokens import TokenRefused
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.messages import Malformed, Reader, message
+from dsms.coordinator.postgres.parameter_types import Schemas, parameter_types
 from dsms.coordinator.postgres.session import Session
 from dsms.coordinator.postgres.session_values import SETTINGS
 from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused
@@ -122,7 +123,9 @@ class PostgresServer:
         """Serves all requests of an admitted client."""
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
         follow = partial(self._followed, caller, key)
-        session = Session(partial(self._run, caller, key), partial(_say, writer), follow)
+        session = Session(
+            partial(self._run, caller, key), partial(_say, writer), follow, partial(self._inferred, caller)
+        )
         known = SETTINGS | {"application_name": settings.get("application_name", "")}
         told = [message(b"S", messages.text(name) + messages.text(value)) for name, value in known.items()]
         await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
@@ -183,6 +186,14 @@ class PostgresServer:
         finally:
             cancelled.set()
             self._running.pop(key, None)
+
+    async def _inferred(self, caller: Caller, sql: str, given: tuple[int, ...]) -> tuple[int, ...]:
+        """The types of the parameters of a statement."""
+
+        def schemas() -> Schemas:
+            return {found.name.lower(): found.schema for found in self.service.readable(caller)}
+
+        return await asyncio.to_thread(parameter_types, sql, given, schemas)
 
     async def _followed(
         self, caller: Caller, key: tuple[int, int], wanted: Subscription

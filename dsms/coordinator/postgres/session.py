@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
 from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
-from dsms.coordinator.postgres.statements import Outcome, SqlFailure, gives_rows, reads, refused
+from dsms.coordinator.postgres.statements import Outcome, SqlFailure, described_by, gives_rows, refused
 from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, subscription_of
 from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
 from operators.core.errors import SqlError
 
 #: Runs a statement; returns its outcome, or the error.
 Run = Callable[[str], Awaitable[Outcome | SqlFailure]]
+#: The types of the parameters of a statement, as OIDs, from those that the client has given.
+Infer = Callable[[str, tuple[int, ...]], Awaitable[tuple[int, ...]]]
 #: Follows a result: yields the subscription, then lines of changes, and the error if it fails.
 Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | SqlFailure, None]]
 _ROWS_A_PIECE = 256
@@ -27,7 +29,7 @@ _ROWS_A_PIECE = 256
 
 @dataclass(frozen=True)
 class Prepared:
-    """A statement with the types of its parameters, as OIDs in pg_type; 0: any type."""
+    """A statement with the types of its parameters, as OIDs in pg_type."""
 
     sql: str
     oids: tuple[int, ...] = ()
@@ -61,6 +63,7 @@ class Session:
     run: Run
     send: Callable[[bytes], Awaitable[None]]
     follow: Follow
+    infer: Infer
     prepared: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
     state: bytes = messages.IDLE
@@ -166,7 +169,8 @@ class Session:
                 )
             )
             return
-        self.prepared[name] = Prepared(sql.strip().rstrip(";"), oids)
+        plain = sql.strip().rstrip(";")
+        self.prepared[name] = Prepared(plain, await self.infer(plain, oids) if parameters_in(plain) else oids)
         await self.send(message(b"1"))
 
     async def _bind(self, reader: Reader) -> None:
@@ -199,14 +203,14 @@ class Session:
         if (prepared := self.prepared.get(name)) is None:
             await self._fail(SqlFailure("26000", f'there is no prepared statement "{name}"'))
             return
-        count = max(parameters_in(prepared.sql), len(prepared.oids))
-        oids = [oid or TEXT.oid for oid in (*prepared.oids, *[0] * (count - len(prepared.oids)))]
-        content = count.to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
+        oids = [oid or TEXT.oid for oid in prepared.oids]
+        content = len(oids).to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
         await self.send(message(b"t", content))
-        if not reads(prepared.sql):
+        described = described_by(filled(prepared.sql, ["NULL"] * len(oids)))
+        if described is None:
             await self.send(message(b"n"))
             return
-        outcome = await self.run(filled(prepared.sql, ["NULL"] * count))
+        outcome = await self.run(described)
         if isinstance(outcome, SqlFailure):
             await self._fail(outcome)
         else:

@@ -42,6 +42,7 @@ _FUNCTIONS: Final[dict[str, object]] = {
     "pg_backend_pid": 1,
     "pg_is_in_recovery": False,
     "txid_current": 1,
+    "pg_advisory_unlock_all": "",
 }
 _USER: Final = ("current_user", "session_user", "current_role", "user")
 

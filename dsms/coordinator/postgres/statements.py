@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
+
+from sqlglot import exp
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.builtin_answers import builtin_answer
 from dsms.coordinator.postgres.catalog import UnknownRelation, asked_of_catalog, catalog_query
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
+from dsms.model import statements as st
 from dsms.model.catalog import NotFound
 from dsms.model.principal import Caller, Forbidden
 from dsms.model.statement_result import StatementResult
+from dsms.sql.parser.dialect import Dsms
+from dsms.statements.registry import parse
 from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
@@ -102,6 +108,27 @@ def reads(sql: str) -> bool:
     (True, False, False)
     """
     return any(word in _READING for word in words(sql, 1))
+
+
+def described_by(sql: str) -> str | None:
+    """A statement that changes nothing and returns rows with the columns of this one; None if this one returns no rows.
+    The rows of RETURNING have the columns of a SELECT over the table.
+
+    >>> described_by("DELETE FROM t AS x WHERE k = 7 RETURNING x.k, 1 AS one")
+    'SELECT x.k, 1 AS one FROM "t" AS "x" LIMIT 0'
+    >>> described_by("SELECT k FROM t"), described_by("DELETE FROM t")
+    ('SELECT k FROM t', None)
+    """
+    if reads(sql) or not gives_rows(sql):
+        return sql if reads(sql) else None
+    with suppress(SqlError):
+        for statement in parse(sql):
+            if isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge) and statement.returning:
+                alias = None if isinstance(statement, st.Insert) else statement.alias
+                table = exp.Table(this=exp.to_identifier(statement.table.text, quoted=True))
+                shown = exp.alias_(table, alias or statement.table.text, quoted=True, table=True)
+                return exp.select(*statement.returning).from_(shown).limit(0).sql(dialect=Dsms)
+    return None
 
 
 def gives_rows(sql: str) -> bool:

@@ -39,7 +39,7 @@ class Type(NamedTuple):
     size: int
 
 
-TEXT = Type(_TEXT, -1)
+TEXT, JSON = Type(_TEXT, -1), Type(_JSON, -1)
 #: PostgreSQL's types by the part of DuckDB's type names before a parenthesis; other types become JSON.
 _BY_NAME = {
     "BOOLEAN": Type(_BOOL, 1), "BOOL": Type(_BOOL, 1),

@@ -186,7 +186,7 @@ class TableStatements:
             reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
-        return StatementResult(verb, counted(count, instant), reply.columns, rows, name=table.name)
+        return StatementResult(verb, counted(count, instant), reply.columns, rows, name=table.name, types=reply.types)
 
     def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         """Runs a SELECT, which fails once it is cancelled."""
