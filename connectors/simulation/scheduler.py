@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -170,7 +171,8 @@ class Scheduler:
         if self.closed:
             raise Ended
         if not task.woken:  # otherwise those that wait in vain would stay in the list of a signal that is never sent
-            signal.waiting.remove((task, number))
+            with suppress(ValueError):  # a signal that was sent between the timeout and now has removed it
+                signal.waiting.remove((task, number))
         return task.woken
 
     def send(self, signal: Signal, most: int | None = None) -> None:

@@ -8,11 +8,14 @@ from connectors.state.store import DocumentStore
 LEASE_MS = 4_000
 #: The story of a fragment on an executor is kept for a day after the executor has last written it.
 STORY_MS = 24 * 60 * 60 * 1000
+#: What the scheduler has measured is kept for a week after the fragment's last epoch.
+METADATA_MS = 7 * 24 * 60 * 60 * 1000
 
 
 class ClusterState:
-    """The documents of a cluster: the catalog copy, assignments, statuses of executors, reports and settings. All of
-    them may be lost: the coordinator restores them from Kafka. Raises ExternalError while the store is unavailable."""
+    """The documents of a cluster: the catalog copy, assignments, statuses of executors, reports, settings and the
+    scheduler's metadata. All of them may be lost: the coordinator restores them from Kafka, or executors write them
+    again. Raises ExternalError while the store is unavailable."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
@@ -73,6 +76,14 @@ class ClusterState:
     def set_search(self, fragment: str, body: bytes) -> None:
         """Replaces the state of a fragment's search."""
         self._documents.set(f"search:{fragment}", body, "writing the search of a fragment")
+
+    def metadata(self, fragment: str) -> bytes | None:
+        """What the scheduler and the load shedder of a fragment have measured."""
+        return self._documents.get(f"metadata:{fragment}")
+
+    def set_metadata(self, fragment: str, body: bytes) -> None:
+        """Replaces the metadata of a fragment; it expires after `METADATA_MS` unless it is renewed."""
+        self._documents.set(f"metadata:{fragment}", body, "writing the scheduler's metadata", METADATA_MS)
 
     def story(self, fragment: str, executor: str) -> bytes | None:
         """The story of a fragment on an executor."""

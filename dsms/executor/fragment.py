@@ -18,9 +18,11 @@ import structlog
 
 from connectors.kafka.client.names import PROGRESS
 from connectors.kafka.logs.internal_log import InternalLog
-from connectors.state.store import Claim, ManifestStore, RunStore
+from connectors.state.cluster import ClusterState
+from connectors.state.store import Claim, ManifestStore, RunStore, StateStore
 from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.engine import Batch, Engine
+from dsms.executor.metadata_writer import MetadataWriter
 from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
 from dsms.executor.serial_thread import SerialThread
@@ -48,6 +50,7 @@ from dsms.runtime.fragment.state import (
     FragmentState,
     Instruction,
     KeepLanes,
+    KeepMetadata,
     PlanBatches,
     PlanChanged,
     ReportFailure,
@@ -107,14 +110,15 @@ class Fragment:
         self.name, self.lease = name, lease
         self._settings, self._on_status, self._story = settings, listener.on_status, listener.story
         self._token = time.time_ns() // 1_000_000
-        stores = _stores(name, settings)
+        opened = settings.state.open(settings.alarms)
+        stores = _stores(name, settings, opened)
         claim = Claim(lease, self._token)
         self._committer = _committer(name, settings, stores, claim)
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
         recovered = self._committer.recover(plan, restore)
         self._story.add(*_claim_entries(lease, recovered, self._story.now))
-        self.state = FragmentState(
+        state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
             published=recovered.published,
@@ -124,6 +128,8 @@ class Fragment:
             run_locations=self._committer.run_locations,
             cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan, settings.alarms),
         )
+        self._metadata = MetadataWriter(name, ClusterState(opened.documents()))
+        self.state = self._metadata.restored(state, time.monotonic())
         self._scrubbing = Scrubbing(name, stores[1], settings.alarms, lambda: self.state.computed.names())
         # created last, so that a constructor that is fenced or fails leaves no directory behind
         make_directories(settings.scratch)
@@ -204,6 +210,7 @@ class Fragment:
         self._stream.stop()
         self._scrubbing.close()
         self._epochs.close()
+        self._metadata.close()
         if self.checkpoints is not None:
             self.checkpoints.close()
         self._commits.close()
@@ -228,6 +235,8 @@ class Fragment:
                 self._commits.submit(partial(self._commit, epoch, revision))
             case KeepLanes(lanes):
                 self._lane_files.keep(lanes)
+            case KeepMetadata():
+                self._metadata.keep(self.state)
             case ReportRebuild(query):
                 log.warning("the state of a query is rebuilt from the logs", query=query)
             case ReportFailure(query, reason):
@@ -377,8 +386,7 @@ def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[StoryEn
     return claim, StoryEntry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
 
 
-def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:
-    state = settings.state.open(settings.alarms)
+def _stores(name: str, settings: ExecutorSettings, state: StateStore) -> tuple[ManifestStore, RunStore]:
     return state.manifest(name), state.runs(name, _cache(settings, name), settings.state_memory)
 
 

@@ -297,6 +297,19 @@ def stories_are_kept_by_fragment_and_executor(state: StateUnderTest) -> None:
     assert (other.story("1", "e1"), other.story("1", "e:2")) == (b"other fragment", None)
 
 
+def the_metadata_of_a_fragment_is_that_of_its_last_epoch(state: StateUnderTest) -> None:
+    mine, other = ClusterState(state.open().documents()), ClusterState(state.open().documents())
+    assert other.metadata("0") is None
+    for body in (b"one", b"\xff\x00two"):
+        mine.set_metadata("0", body)
+        assert (other.metadata("0"), other.metadata("1")) == (body, None)
+    mine.set_metadata("1", b"other fragment")
+    state.pass_time(100 * LEASE_S)
+    assert (other.metadata("0"), other.metadata("1")) == (b"\xff\x00two", b"other fragment")
+    found = {each.name: each for each in state.open().inspection().documents()}
+    assert not found["metadata:0"].never_expires
+
+
 def an_inspection_finds_and_removes_documents(state: StateUnderTest) -> None:
     cluster, inspection = ClusterState(state.open().documents()), state.open().inspection()
     cluster.set_catalog(b"c")
@@ -395,6 +408,7 @@ LAWS: tuple[Callable[[StateUnderTest], None], ...] = (
     a_sign_of_life_expires_unless_it_is_renewed,
     a_report_expires_unless_it_is_renewed,
     stories_are_kept_by_fragment_and_executor,
+    the_metadata_of_a_fragment_is_that_of_its_last_epoch,
     an_inspection_finds_and_removes_documents,
     an_inspection_finds_manifests_and_runs,
     the_first_entry_of_a_key_is_kept_until_it_is_replaced,

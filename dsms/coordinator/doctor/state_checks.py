@@ -15,6 +15,7 @@ from dsms.coordinator.doctor.finding import Finding
 from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.placement.leases import ExecutorStatus, read_assignments
+from dsms.runtime.fragment.metadata import read_metadata
 from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduling.tuning import Tuning
@@ -78,7 +79,7 @@ def _problem(found: FoundDocument, cluster: str) -> str | None:
         return None
     if found.body is None:
         return f"it is a {found.kind}, not a document"
-    if kind in ("executor", "report", "story") and found.never_expires:
+    if kind in _EXPIRING and found.never_expires:
         return "it never expires, so no executor wrote it"
     try:
         _READERS[kind](found.body, cluster)
@@ -87,10 +88,13 @@ def _problem(found: FoundDocument, cluster: str) -> str | None:
     return None
 
 
+#: The documents that expire unless they are renewed.
+_EXPIRING = frozenset({"executor", "metadata", "report", "story"})
 _READERS: dict[str, Callable[[bytes, str], object]] = {
     "catalog": read_catalog,
     "assignments": lambda body, _: read_assignments(body),
     "executor": lambda body, _: decoded(body, ExecutorStatus),
+    "metadata": lambda body, _: read_metadata(body),
     "report": lambda body, _: decoded(body, Report, "msgpack"),
     "story": lambda body, _: decoded(body, Story, "msgpack"),
     "tuning": lambda body, _: decoded(body, Tuning),

@@ -161,8 +161,14 @@ class Schedule:
 
 
 def _one_segment_each(revision: Revision, lane: str) -> dict[int, int]:
-    """One segment of each queue, so that the costs of the stages are measured."""
-    return dict.fromkeys(revision.manifest.lanes[lane].queues, 1)
+    """One segment of each queue, so that the costs of the stages are measured, with the empty ones before and after it.
+    A queue without elements is not listed: it is processed as a whole, or it would never be empty."""
+    takes: dict[int, int] = {}
+    for stage, queue in revision.manifest.lanes[lane].queues.items():
+        filled = [at for at, segment in enumerate(queue.segments) if segment.bytes]
+        if filled:
+            takes[stage] = filled[1] if len(filled) > 1 else len(queue.segments)
+    return takes
 
 
 def _stage_work(epoch: Epoch, revision: Revision) -> dict[LaneStage, Work]:

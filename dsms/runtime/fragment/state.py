@@ -167,6 +167,11 @@ class KeepLanes:
 
 
 @dataclass(frozen=True)
+class KeepMetadata:
+    """Store what the scheduler and the load shedder have measured in the new state. Nothing waits for it."""
+
+
+@dataclass(frozen=True)
 class ReportRebuild:
     """Log that the state of a query, given by name, is rebuilt from the logs."""
 
@@ -181,7 +186,7 @@ class ReportFailure:
     reason: str
 
 
-Instruction = PlanBatches | Commit | KeepLanes | ReportRebuild | ReportFailure
+Instruction = PlanBatches | Commit | KeepLanes | KeepMetadata | ReportRebuild | ReportFailure
 
 
 @singledispatch
@@ -231,7 +236,7 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
         state,
         batch_size=state.batch_size.within(state.tunable).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
-        shedding=state.shedding.after(epoch, revision, event.ended, seconds),
+        shedding=state.shedding.after(epoch, revision, event.ended, seconds, event.logged),
         window_sizes=state.window_sizes.after(revision, state.metrics, event.ended, event.logged),
     )
     after, reports = _revised(after_batch, (), event.ended)
@@ -239,7 +244,7 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
     after = replace(after, metrics=after.metrics.after(event.ended, epoch.measured.work).kept(keys))
     # the lanes of `revision` may be reading ahead
     lanes = (*after.revision.lanes.values(), *revision.lanes.values())
-    return after, (PlanBatches(), KeepLanes(lanes), *reports)
+    return after, (PlanBatches(), KeepLanes(lanes), KeepMetadata(), *reports)
 
 
 def _waits_after(
@@ -277,6 +282,7 @@ def _revised(
     schedule = replace(state.schedule, policy=parse_policy(state.tunable.policy))
     moment = Moment(at, state.tunable.target_batch_seconds)
     decision = schedule.decide(revision, running_lanes(revision, state.stopped_queries), moment, state.batch_records)
+    decision = replace(decision, records=min(decision.records, state.tunable.max_batch_records))
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())
     names = {query: planned.name for query, planned in state.plan.queries.items()}

@@ -56,15 +56,20 @@ class Shedding:
     #: By what factor work is faster than the costs say; learned from batches that took less time than they may.
     speedup: float = 1.0
 
-    def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
-        """The state after an epoch that ended at the time `at` and took `seconds`."""
+    def after(
+        self, epoch: Epoch, revision: Revision, at: float, seconds: float, logged: Mapping[str, float] | None = None
+    ) -> Shedding:
+        """The state after an epoch that ended at the time `at` and took `seconds`. The rate of a query for which this
+        process has decided none was the `logged` one."""
         lanes = {lane_id: lane.sheddable for lane_id, lane in revision.lanes.items() if lane.sheddable}
         if not lanes:
             return Shedding()
         unread, records = _read(epoch, revision, lanes)
         known = self._measured(epoch, revision, (at, seconds), (unread, records))
         observed = {query: known.observed[query] for query in _queries(lanes) if query in known.observed}
-        return replace(known, observed=observed)._decided(revision, lanes, seconds)
+        before = {query: rate for query, rate in (logged or {}).items() if query in _queries(lanes)}
+        decision = replace(self.decision, rates=before | {**self.decision.rates})
+        return replace(known, observed=observed, decision=decision)._decided(revision, lanes, seconds)
 
     def _measured(
         self, epoch: Epoch, revision: Revision, clock: tuple[float, float], counts: tuple[int, int]

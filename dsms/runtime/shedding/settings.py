@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dsms.planner.physical.lane import Lane, Output
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.offsets import Ends, LoggedSettings, Positions
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.streams.settings import LoggedSetting
@@ -27,20 +27,18 @@ def new_settings(
 ) -> dict[str, dict[SourcePartition, LoggedSetting]]:
     """The settings to log: those that differ from the last logged one of their query and source partition.
 
-    As long as no size is wanted for a query's windows, because the executor has just started and has not decided yet,
-    they keep the logged size.
+    As long as none is wanted for a query, because the executor has just started and has not decided yet, it keeps the
+    logged one.
 
     A setting takes effect at the position of the query's lane, but never below the query's floor, the end of the log
     when the current owner of the fragment first saw the query. Below the floor, a former owner may have published
     results with the settings logged then, and records older than the query have no setting.
     """
     settings: dict[str, dict[SourcePartition, LoggedSetting]] = {}
-    for output, place, at in _adjustable_positions(lanes, positions):
-        query = output.id
+    for query, place, at in _adjustable_positions(lanes, positions):
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
-        is_sized = output.sink is not None and output.sink.has_chosen_window_sizes
-        setting = wanted.get(query, last[1] if is_sized else 1.0)
+        setting = wanted.get(query, last[1])
         if setting != last[1]:
             offset = max(at.offset, floors[query].get(place, 0), last[0])
             high = at.high if offset == at.offset else None
@@ -59,10 +57,10 @@ def last_logged(known: LoggedSettings) -> dict[str, float]:
 
 def _adjustable_positions(
     lanes: Mapping[str, Lane], positions: Positions
-) -> Iterator[tuple[Output, SourcePartition, Position]]:
+) -> Iterator[tuple[str, SourcePartition, Position]]:
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
         for query in sorted(lane.adjustable):
             output = next(result for result in lane.outputs if result.id == query)
             read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
-            yield from ((output, place, at) for place, at in places.items() if place[0] in read)
+            yield from ((query, place, at) for place, at in places.items() if place[0] in read)

@@ -150,6 +150,18 @@ def test_a_signal_forgets_those_that_waited_in_vain() -> None:
     scheduler.close()
 
 
+def test_a_signal_may_come_between_a_timeout_and_the_next_step_of_a_stopped_process() -> None:
+    scheduler, signal, process, woken = Scheduler(1), Signal(), Process("p"), list[bool]()
+    scheduler.spawn(lambda: woken.append(scheduler.wait(signal, 1.0)), "waiter", process)
+    scheduler.run_until(0.5)
+    scheduler.stop(process)
+    scheduler.call_at(2.0, lambda: scheduler.send(signal))
+    scheduler.call_at(3.0, lambda: scheduler.go_on(process))
+    scheduler.run_until(4.0)
+    assert (woken, scheduler.failed) == ([False], [])
+    scheduler.close()
+
+
 def test_a_real_thread_is_no_part_of_the_simulation_and_not_disturbed_by_its_end() -> None:
     """Threads that product code started before see the same stand-ins of clocks."""
     scheduler, waited = Scheduler(1), list[bool]()

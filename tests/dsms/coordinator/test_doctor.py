@@ -23,8 +23,11 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.placement.leases import ExecutorStatus
 from dsms.runtime.epoch.progress_log import read_entry
+from dsms.runtime.fragment.metadata import Metadata
 from dsms.runtime.fragment.story import Story
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.runtime.shedding.load_shedding import Shedding
+from dsms.scheduling.ready import Past
 
 HOT = Query(name="hot", id="o3", sql="", kind="view", select="", topic="dsms.hot")
 CATALOG = Catalog(7, 3, {"rooms": Stream(name="rooms", id="o1", sql="", source="s", keys=()), "hot": HOT})
@@ -164,6 +167,7 @@ def document(name: str, body: bytes | None, *, lasts: bool = False) -> FoundDocu
     return FoundDocument(f"dsms:{{c}}:{name}".encode(), name, "string" if body is not None else "list", lasts, body)
 
 
+METADATA = Metadata(epoch=1, costs=(), past=Past(), behind={}, arrived={}, shedding=Shedding()).encode()
 STATUS = msgspec.json.encode(ExecutorStatus())
 
 
@@ -182,6 +186,9 @@ STATUS = msgspec.json.encode(ExecutorStatus())
             "it never expires, so no executor wrote it",
         ),
         (document("story:0:e", b"\xc1"), "MessagePack data is malformed: invalid opcode '\\xc1'"),
+        (document("metadata:0", METADATA), None),
+        (document("metadata:0", METADATA, lasts=True), "it never expires, so no executor wrote it"),
+        (document("metadata:0", METADATA[:-1]), "its checksum is wrong"),
         (document("catalog", b'{"cluster": "d"}'), 'of cluster "d", not of "c"'),
         (document("checkpoint-request", b"what is not known here"), None),
     ],

@@ -21,6 +21,7 @@ from dsms.runtime.fragment.state import (
     FragmentState,
     Instruction,
     KeepLanes,
+    KeepMetadata,
     PlanBatches,
     PlanChanged,
     ReportFailure,
@@ -90,7 +91,8 @@ def test_an_epoch_is_committed_before_the_next_batch_is_planned() -> None:
     state, instructions = after(state, event)
     assert instructions == [Commit(event.epoch, event.revision)]
     state, instructions = after(state, ended)
-    assert instructions == [PlanBatches(), KeepLanes((*state.revision.lanes.values(), *event.revision.lanes.values()))]
+    lanes = (*state.revision.lanes.values(), *event.revision.lanes.values())
+    assert instructions == [PlanBatches(), KeepLanes(lanes), KeepMetadata()]
     assert state.computed is event.epoch.manifest
     assert state.revision.manifest.lanes == event.epoch.manifest.lanes
     assert state.batch_size.batch_records == 200

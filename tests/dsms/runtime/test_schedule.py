@@ -148,3 +148,13 @@ def test_unmeasured_input_is_processed_in_pieces() -> None:
     scheduler = replace(schedule("chain", 10**9), costs={})
     assert decided(scheduler, revision()) == BatchDecision({LANE: {}}, frozenset({LANE}), 1_000_000)
     assert decided(scheduler, revision((10**9, 10**9))).takes == {LANE: {1: 1}}
+
+
+def test_unmeasured_stage_takes_empty_segments_too() -> None:
+    """Otherwise a queue of empty segments, of which each batch takes one and adds one, would never be empty."""
+    scheduler = replace(schedule("chain", 0), costs={})
+    takes = {
+        sizes: decided(scheduler, revision(sizes)).takes[LANE]
+        for sizes in ((0,), (0, 0), (0, 7), (7, 0), (0, 7, 0, 7, 0), (7, 7))
+    }
+    assert takes == {(0,): {}, (0, 0): {}, (0, 7): {1: 2}, (7, 0): {1: 2}, (0, 7, 0, 7, 0): {1: 3}, (7, 7): {1: 1}}

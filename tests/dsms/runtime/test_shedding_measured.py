@@ -3,7 +3,7 @@ fixed part and a part for each record and query."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import median
 
@@ -14,6 +14,8 @@ from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
+from dsms.runtime.shedding.settings import new_settings
+from dsms.shedding.rates import SheddingDecision
 from operators.streams.shed import Shed, ShedStatistics, Spread
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -52,16 +54,24 @@ class Simulated:
     arrived: list[tuple[float, float]] = field(default_factory=list)
     lags: list[float] = field(default_factory=list)
     rates: list[dict[str, float]] = field(default_factory=list)
+    #: The last logged rates.
+    logged: dict[str, float] = field(default_factory=dict)
 
     def run(self, rate: float, seconds: float) -> None:
         until = self.now + seconds
         while self.now < until:
             self._epoch(rate)
 
+    def restart(self) -> None:
+        """The process ends, and another one goes on from the metadata and from the log of rates."""
+        self.logged = dict(self.shedding.decision.rates)
+        self.shedding = replace(self.shedding, decision=SheddingDecision({}))
+
     def _epoch(self, rate: float) -> None:
         waiting = int(self.came) - self.read
         batch = min(waiting, self.shedding.batch_records or 400_000)
-        rates = {name: self.shedding.decision.rates.get(self._id(name), 1.0) for name in COSTS}
+        wanted = {**self.logged, **self.shedding.decision.rates}
+        rates = {name: wanted.get(self._id(name), 1.0) for name in COSTS}
         took = FIXED_S + batch * (BASE_S + sum(COSTS[name] * rates[name] for name in COSTS))
         took += self.each_s * len(self._flow.vertices) + (self.dear_s if batch else 0.0)
         took *= self.slow * self.random.uniform(1 - self.noise, 1 + self.noise)
@@ -71,7 +81,7 @@ class Simulated:
         self.lags.append(self.now - oldest)
         self.rates.append(rates)
         epoch = self._told(batch, waiting - batch, rates)
-        self.shedding = self.shedding.after(epoch, self.at, self.now, took)
+        self.shedding = self.shedding.after(epoch, self.at, self.now, took, self.logged)
 
     @property
     def _flow(self) -> Dataflow:
@@ -160,3 +170,26 @@ def test_batches_use_their_time_soon_after_the_machine_became_quicker() -> None:
     burst.slow = 1.0
     burst.run(2 * CAPACITY, 12)
     assert all(burst.rates[-1][name] >= 0.9 * always.rates[-1][name] for name in COSTS)
+
+
+def test_after_a_restart_rates_are_decided_as_if_there_had_been_none() -> None:
+    whole, restarted = Simulated(), Simulated()
+    for each in (whole, restarted):
+        each.run(CAPACITY / 3, 10)
+        each.run(3 * CAPACITY, 20)
+    restarted.restart()
+    for each in (whole, restarted):
+        each.run(3 * CAPACITY, 20)
+    assert restarted.rates == whole.rates
+    assert min(whole.rates[-1].values()) < 1
+
+
+def test_an_executor_that_has_not_decided_keeps_the_logged_rate() -> None:
+    at = revision()
+    (lane_id, lane), *_ = at.lanes.items()
+    positions = {lane_id: at.manifest.lanes[lane_id].places}
+    (place,), query, *_ = positions[lane_id], *sorted(lane.sheddable)
+    known, floors = {query: {place: [(0, 0.5)]}}, {each: {} for each in lane.sheddable}
+    assert new_settings(at.lanes, positions, {}, known, floors) == {}
+    fresh = new_settings(at.lanes, positions, {query: 1.0}, known, floors)
+    assert [(each, settings[place].setting) for each, settings in fresh.items()] == [(query, (0, 1.0))]
