@@ -18,7 +18,7 @@ class ReadyQueue:
     """A queue with input that waits before an operator of a path.
 
     `oldest_s` is the arrival time of the input from which its head was computed. `owner` is the query, or the queries
-    of a lane, for which the work is done; the weights of several queries are summed.
+    of a lane, for which the work is done; the weight of several queries is the greatest of theirs.
     """
 
     key: Key

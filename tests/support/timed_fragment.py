@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -47,6 +48,8 @@ class TimedFragment:
     store: MemoryState = field(default_factory=MemoryState)
     now: float = 1_000.0
     begun: float = 0.0
+    #: If given, the seconds for a row at each vertex, by the names of the queries that need it, in place of `costs`.
+    vertex_costs: Callable[[frozenset[str]], float] | None = None
     decisions: list[BatchDecision] = field(default_factory=list)
     state: FragmentState = field(init=False)
 
@@ -72,8 +75,7 @@ class TimedFragment:
             self.decisions.append(decision)
             done = self._timed(epoch(self.world, revision, decision.records, 2, decision.reads))
             publish(self.world, done)
-            self.now += sum(work.busy_ns for _, _, _, work in done.measured.work) / 1e9
-            self.now += sum(each.busy_ns for served in done.measured.served.values() for each in served) / 1e9
+            self.now += self._seconds(done)
             self._apply(EpochComputed(done, revision))
             self._apply(BatchEnded(done, revision, started, self._clock))
 
@@ -86,6 +88,12 @@ class TimedFragment:
     def behind(self) -> dict[str, int]:
         """The unread records, by the name of a lane's first query."""
         return {self._name(lane): records for lane, (records, _) in self.state.schedule.behind.items()}
+
+    def _seconds(self, done: Epoch) -> float:
+        busy = sum(work.busy_ns for _, _, _, work in done.measured.work)
+        if self.vertex_costs is None:  # otherwise the work of the vertices includes that of later stages
+            busy += sum(each.busy_ns for served in done.measured.served.values() for each in served)
+        return busy / 1e9
 
     @property
     def _clock(self) -> float:
@@ -106,6 +114,8 @@ class TimedFragment:
     def _timed(self, done: Epoch) -> Epoch:
         """An epoch whose stages took the given times."""
         measured = done.measured
+        if self.vertex_costs is not None:
+            return self._timed_by_vertex(done)
         served = {
             lane: [
                 msgspec.structs.replace(
@@ -117,6 +127,23 @@ class TimedFragment:
         }
         work = tuple(map(self._timed_work, measured.work))
         return replace(done, measured=replace(measured, served=served, work=work))
+
+    def _timed_by_vertex(self, done: Epoch) -> Epoch:
+        """An epoch in which each stage took the time of its vertices."""
+        assert self.vertex_costs is not None
+        lanes, work, stages = self.state.revision.lanes, list[VertexWork](), Counter[tuple[str, int]]()
+        for lane_id, key, target, each in done.measured.work:
+            lane = lanes[lane_id]
+            at = lane.flow.keys.index(key)
+            names = frozenset(output.name for output in lane.by_vertex[at])
+            busy = int(sum(each.rows_in) * self.vertex_costs(names) * 1e9)
+            stages[lane_id, lane.flow.vertices[at].stage] += busy
+            work.append((lane_id, key, target, msgspec.structs.replace(each, busy_ns=busy)))
+        served = {
+            lane: [msgspec.structs.replace(each, busy_ns=stages.pop((lane, each.stage), 0)) for each in listed]
+            for lane, listed in done.measured.served.items()
+        }
+        return replace(done, measured=replace(done.measured, served=served, work=tuple(work)))
 
     def _timed_work(self, done: VertexWork) -> VertexWork:
         lane, key, target, work = done

@@ -19,6 +19,7 @@ from dsms.measurements.work import VertexMetrics, VertexWork, Work
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.manifest import Queue, Segment
 from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.lanes.weights import weight_of
 from dsms.runtime.stages.wire import StageServed
 from dsms.scheduling.grants import Grant, grants
 from dsms.scheduling.policies import Fifo, Policy
@@ -88,6 +89,14 @@ class Schedule:
         reading = [self._records(grant) for grant in granted if _lane_stage(grant.ready)[1] == 0]
         return BatchDecision(takes, frozenset(lanes) - refused, max(1, *reading) if reading else records)
 
+    def waiting_s(self, revision: Revision, lanes: Collection[str], now: float) -> float | None:
+        """The seconds of work that wait in the running lanes; None while a lane with input has not been measured."""
+        paths = {lane: path for lane in lanes if (path := self._path(lane, revision)) is not None}
+        others = set(lanes) - paths.keys()
+        if any(self.behind.get(lane, (1, now))[0] or revision.manifest.lanes[lane].queues for lane in others):
+            return None
+        return sum(queue.work_s for queue in self._ready(revision, paths, now))
+
     def _granted(self, ready: list[ReadyQueue], moment: Moment) -> Iterator[Grant]:
         """The grants of the policy. A segment that was read is processed as a whole, so a grant to read is limited to
         what later stages can process in `_MAX_BATCHES_AHEAD` batches. Nothing is granted after a limited grant."""
@@ -112,14 +121,14 @@ class Schedule:
         reading, are added in round-robin order."""
         past, last = self.past, self.past.last or ()
         for lane, stage in sorted(stage_work, key=lambda lane_stage: (lane_stage <= last, lane_stage)):
-            served = ReadyQueue((lane, stage), _NO_PATH, 0, 1.0, 0.0, lane, _weight(lane, revision))
+            served = ReadyQueue((lane, stage), _NO_PATH, 0, 1.0, 0.0, lane, weight_of(revision.lanes[lane]))
             past = past.after(served, stage_work[lane, stage].busy_ns / 1e9)
         return past
 
     def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[ReadyQueue]:
         """The queues of the lanes whose costs are known."""
         for lane, path in paths.items():
-            weight, (records, since) = _weight(lane, revision), self.behind.get(lane, (0, now))
+            weight, (records, since) = weight_of(revision.lanes[lane]), self.behind.get(lane, (0, now))
             if records:
                 yield ReadyQueue((lane, 0), path, 0, records * self._record_bytes(lane), since, lane, weight)
             for stage, queue in revision.manifest.lanes[lane].queues.items():
@@ -208,9 +217,3 @@ def _segments(queues: Mapping[int, Queue]) -> Iterator[Segment]:
 def _lane_stage(ready: ReadyQueue) -> LaneStage:
     lane, stage = ready.key
     return str(lane), int(stage)
-
-
-def _weight(lane: str, revision: Revision) -> float:
-    """The sum of the weights of a lane's queries."""
-    sinks = (output.sink for output in revision.lanes[lane].outputs)
-    return sum(sink.weight for sink in sinks if sink is not None) or 1.0

@@ -21,9 +21,11 @@ from dsms.runtime.epoch.epoch import Epoch, EpochMeasurements
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest, SourcePartition
 from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
+from dsms.runtime.lanes.weights import heavier_queries
 from dsms.runtime.shedding.load_shedding import Shedding
 from dsms.runtime.shedding.window_sizes import WindowSizes
 from dsms.runtime.stages.wire import SourceWaits
+from dsms.scheduling.policies import WeightedFair
 from dsms.scheduling.ready import Moment
 from dsms.scheduling.registry import parse_policy
 from dsms.scheduling.tuning import TunableSettings
@@ -32,6 +34,8 @@ from dsms.scheduling.tuning import TunableSettings
 #: have been planned with any of them. Spark plans no batch between the end of a batch and its `BatchEnded`, so after
 #: that event only the newest revision is needed.
 _REVISIONS = 4
+#: A fragment is overloaded if the work that waits takes more than this many batches. Shorter bursts divide no lane.
+_OVERLOAD_BATCHES = 3.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class FragmentState:
     window_sizes: WindowSizes = field(default_factory=WindowSizes)
     run_locations: RunLocations = field(default_factory=lambda: RunLocations({}, {}))
     cut_logs: CutLogs = CutLogs()
+    #: The queries that run apart from lighter ones during an overload.
+    apart: frozenset[str] = frozenset()
 
     @property
     def revision(self) -> Revision:
@@ -270,7 +276,7 @@ def _revised(
     """The state with a new revision of its plan, from the last computed manifest, and the decision for the next batch.
     The revisions in `before` are kept."""
     last = state.revisions[-1] if state.revisions else None
-    revision = revised(state.plan, state.computed, state.stopped_queries, last)
+    revision = revised(state.plan, state.computed, state.stopped_queries, last, state.apart)
     lost = {
         query: reason
         for query, reason in stopped(revision, state.published, state.cut_logs).items()
@@ -278,8 +284,11 @@ def _revised(
     }
     if lost:
         state = replace(state, failures={**state.failures, **lost})
-        revision = revised(state.plan, state.computed, state.stopped_queries, last)
+        revision = revised(state.plan, state.computed, state.stopped_queries, last, state.apart)
     schedule = replace(state.schedule, policy=parse_policy(state.tunable.policy))
+    if (apart := _queries_apart(state, schedule, revision, at)) != state.apart:
+        state = replace(state, apart=apart)
+        revision = revised(state.plan, state.computed, state.stopped_queries, last, apart)
     moment = Moment(at, state.tunable.target_batch_seconds)
     decision = schedule.decide(revision, running_lanes(revision, state.stopped_queries), moment, state.batch_records)
     decision = replace(decision, records=min(decision.records, state.tunable.max_batch_records))
@@ -289,3 +298,17 @@ def _revised(
     rebuilds = (ReportRebuild(names[query]) for query in sorted(fresh - lost.keys()))
     failures = (ReportFailure(names[query], reason) for query, reason in sorted(lost.items()))
     return replace(state, revisions=(*before, revision), decision=decision), (*rebuilds, *failures)
+
+
+def _queries_apart(state: FragmentState, schedule: Schedule, revision: Revision, at: float) -> frozenset[str]:
+    """The queries that run apart from lighter ones: none unless the policy serves by weight. During an overload, more
+    queries may leave their lanes; none returns before all that waits fits into one batch."""
+    if not isinstance(schedule.policy, WeightedFair):
+        return frozenset()
+    lanes, batch_s = running_lanes(revision, state.stopped_queries), state.tunable.target_batch_seconds
+    waiting = schedule.waiting_s(revision, lanes, at)
+    if waiting is None:
+        return state.apart
+    if waiting > _OVERLOAD_BATCHES * batch_s:
+        return state.apart | heavier_queries(revision, lanes, state.metrics, at)
+    return state.apart if waiting > batch_s else frozenset()

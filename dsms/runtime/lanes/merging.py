@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import merge_traces
@@ -21,17 +23,29 @@ class MergeRules:
     not_running: frozenset[str]
     #: The queries that share no state with others. Each is mapped to its own id; a next plan, to the id of its query.
     unshared: Mapping[str, str]
+    #: The queries that run apart from all others, because they weigh more.
+    apart: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(plan: FragmentPlan, failed: Collection[str]) -> MergeRules:
-        """The queries of a plan that run in lanes of their own; `failed` are the failed queries."""
+    def of(plan: FragmentPlan, failed: Collection[str], apart: Collection[str] = ()) -> MergeRules:
+        """The queries of a plan that run in lanes of their own; `failed` are the failed queries, `apart` those that run
+        apart from the others, also with their next plans."""
         paused = {query for query, planned in plan.queries.items() if planned.stopped}
         unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
-        return MergeRules(frozenset({*failed, *paused}), unshared)
+        heavier = frozenset(query for query, planned in plan.queries.items() if planned.query in apart)
+        return MergeRules(frozenset({*failed, *paused}), unshared, heavier)
+
+    def divided(self, progress: LaneManifest) -> list[LaneManifest]:
+        """A lane in two: with the queries that run apart, and with the others. Both have its state, from which they
+        continue."""
+        parts = [
+            tuple(query for query in progress.queries if (query in self.apart) is apart) for apart in (True, False)
+        ]
+        return [msgspec.structs.replace(progress, queries=part) for part in parts if part]
 
     def may_merge(self, queries: Sequence[str]) -> bool:
         """Whether queries may run together. A query that shares nothing may still run with its own next plan."""
-        if not self.not_running.isdisjoint(queries):
+        if not self.not_running.isdisjoint(queries) or len({query in self.apart for query in queries}) > 1:
             return False
         return self.unshared.keys().isdisjoint(queries) or len({self.unshared.get(query) for query in queries}) == 1
 

@@ -41,13 +41,20 @@ class Revision:
 
 
 def revised(
-    plan: FragmentPlan, manifest: Manifest, failed: Collection[str], before: Revision | None = None
+    plan: FragmentPlan,
+    manifest: Manifest,
+    failed: Collection[str],
+    before: Revision | None = None,
+    apart: Collection[str] = (),
 ) -> Revision:
     """The revision of a plan that continues from a manifest. Failed, paused and unshared queries get lanes of their
-    own. `before` is the last revision; its compiled lanes are reused."""
+    own. `before` is the last revision; its compiled lanes are reused. The queries in `apart` share no lane with
+    others."""
+    rules = MergeRules.of(plan, failed, apart)
     current = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
     kept = [with_added_partitions(progress, _sources(progress, plan)) for progress in current]
-    groups = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
+    running = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
+    groups = [part for progress in running for part in rules.divided(progress)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
@@ -60,7 +67,6 @@ def revised(
         for part in _with_restarts(progress, restarted, lambda query: _lane((query,), plan, compiled), plan.partitions)
     ]
     exact = [msgspec.structs.replace(part, exact_from=None) if part.exact else part for part in (*usable, *fresh)]
-    rules = MergeRules.of(plan, failed)
     merged = merged_lanes(exact, rules, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
     named = {progress.queries[0]: progress for progress in merged}
     lanes = {lane_id: _lane(progress.queries, plan, compiled) for lane_id, progress in named.items()}
