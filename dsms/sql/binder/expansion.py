@@ -18,7 +18,10 @@ from dsms.sql.parser import nodes
 from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError
 
-_CLOCK_HINT = "read a relation at points of time: FROM R[Sync](S); Now is the current instant"
+_CLOCK_HINT = (
+    "read a relation at points of time: FROM R[Sync](S), or R[Sync ∪ Events](S) to unite them with those of a stream; "
+    "Now is the current instant"
+)
 
 
 def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:

@@ -113,7 +113,8 @@ def _without_alias(generator: Any, node: exp.Expr) -> tuple[str, str]:
 
 def _synchronised(generator: Any, node: exp.Expr) -> str:
     inner, alias = _without_alias(generator, node)
-    return _words(f"R[{generator.expressions(node, flat=True)}]({inner})", alias) + _joins(generator, node)
+    points = " UNION ".join(generator.sql(point) for point in node.expressions)
+    return _words(f"R[{points}]({inner})", alias) + _joins(generator, node)
 
 
 def _table_function(generator: Any, node: exp.Expr) -> str:

@@ -176,7 +176,12 @@ class StreamParser(PatternParser):
     def _sync_relation(self) -> exp.Expr:
         token = self._curr
         self._advance(2)
-        points = self._parse_csv(self._name)
+        points = [self._name()]
+        while self._match(TokenType.UNION):
+            points.append(self._name())
+        if self._match(TokenType.COMMA):
+            place = place_of(self._curr)
+            raise place.error("a relation can have only one synchronisation stream", "unite them: R[A ∪ B](S)")
         if not self._match(TokenType.R_BRACKET):
             self.raise_error("expected ]")
         return self._synchronised(points, token)

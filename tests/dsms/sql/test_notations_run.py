@@ -11,6 +11,7 @@ BASE = """REGISTER SOURCE Raw (id INT, a INT) FROM t;
 CREATE STREAM S OVER Raw KEY NULL; CREATE STREAM D OVER Raw KEY id;
 CREATE STREAMED VIEW Sync2 AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0;
 CREATE STREAMED VIEW Two AS SELECT 1 AS KEY, MAX(T.Timepoint) AS currTime FROM R(Sync2) T;
+CREATE STREAMED VIEW HotD AS SELECT id FROM D WHERE a > 7; CREATE STREAMED VIEW Ones AS SELECT id FROM D WHERE id = 2;
 CREATE STREAMED VIEW Hot AS SELECT R.TS FROM R(S) R WHERE R.a > 7;"""
 #: (id, a, instant)
 ROWS = [(1, 7, 1), (1, 7, 2), (1, 7, 3), (2, 7, 3), (1, 8, 9)]
@@ -44,6 +45,10 @@ def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
             [("+", 1, 4), ("+", 2, 4), ("+", 7, 4), ("+", 1, 10), ("+", 8, 10)],
         ),
         ("Rstream((SELECT id FROM S [Now]) EXCEPT ALL (SELECT 1 AS id FROM S [Now]))", [("+", 2, 3)]),
+        # every second instant, and at the event (1, 8) of 9: the rows of 1, 3 and 9 are seen at 2, 4 and 9
+        ("SELECT id FROM R[Sync2 ∪ Hot](S)", [("+", 1, 2), ("+", 1, 2), ("+", 1, 4), ("+", 2, 4), ("+", 1, 9)]),
+        ("SELECT id FROM ℜ[Hot UNION HotD](S)", [("+", 1, 9), ("+", 1, 9), ("+", 1, 9), ("+", 1, 9), ("+", 2, 9)]),
+        ("SELECT id FROM R[Ones ∪ Hot](S)", [("+", 1, 3), ("+", 1, 3), ("+", 1, 3), ("+", 2, 3), ("+", 1, 9)]),
         # SyncSQL's difference of relations: (1, 7) leaves D at 9, and (1, 8), which enters it, is subtracted
         ("SELECT id FROM ℜ(D) − (SELECT id, a FROM ℜ(S) WHERE a > 7) h", [("+", 1, 1), ("+", 2, 3), ("-", 1, 9)]),
         ("SELECT id FROM R(D) - R(S)", []),

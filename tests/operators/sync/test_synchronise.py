@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from operators.core.delta import FOREVER, FROM, TO, Delta
+from operators.core.delta import BEGINNING, FOREVER, FROM, TO, Delta
 from operators.core.operator import Move, Step
 from operators.sync.sync_points import Periodic
 from operators.sync.synchronise import EventSync, PeriodicSync
@@ -53,8 +53,8 @@ def test_points_are_those_of_the_definition(points, start, length) -> None:
     assert points.points(start, start + length).tolist() == expected
 
 
-def run_events(rows: Delta, points: Delta, cuts, seed: int = 0) -> list[Step]:
-    operator = EventSync()
+def run_events(rows: Delta, points: Delta, cuts, seed: int = 0, clock: Periodic | None = None) -> list[Step]:
+    operator = EventSync(clock)
     traces, steps = operator.traces(), []
     for move in moves(cuts):
         left, right = (shuffled(delta.between(move.start, move.end), seed) for delta in (rows, points))
@@ -77,6 +77,20 @@ def test_relation_is_that_of_the_last_inserted_event(rows, events, cuts, seed) -
         assert relation(synchronised, at) == (Counter() if last is None else relation(delta.frame, last))
 
 
+@settings(max_examples=examples(50))
+@given(LIVES, LIVES.map(lambda rows: rows[:4]), PERIODICS, CUTS, SEEDS)
+def test_relation_is_that_of_the_last_event_or_tick(rows, events, clock, cuts, seed) -> None:
+    delta, points = intervals(rows), changes(events)
+    steps = run_events(delta, points, cuts, seed, clock)
+    assert log(steps) == log(run_events(delta, points, [], clock=clock))
+    last, synchronised = None, output(steps)
+    for at in range(-clock.period, END):
+        entered = relation(points.frame, at) - relation(points.frame, at - 1)
+        last = at if entered or at % clock.period in clock.residues else last
+        if at >= 0:
+            assert relation(synchronised, at) == (Counter() if last is None else relation(delta.frame, last)), at
+
+
 @given(LIVES, st.lists(INSTANTS, max_size=4), CUTS)
 def test_visible_rows_are_not_buffered(rows, instants, cuts) -> None:
     points = stream([("p", None, at, 1) for at in sorted(set(instants))])
@@ -95,6 +109,17 @@ def test_syncsql_example_9() -> None:
         ("b", 4, 1),
         ("c", 4, 1),
     ]
+
+
+def test_a_row_of_the_beginning_is_seen_from_the_beginning_with_a_clock() -> None:
+    """As with the clock alone. Its end waits for the event of 3."""
+    sync = EventSync(Periodic(5))
+    begins, ends = Delta.of([("+", {"k": "a"}, BEGINNING)]), Delta.of([("-", {"k": "a"}, 2)])
+    events = Delta.of([("+", {"p": 0}, 3)])
+    first = sync.step(begins, events.between(0, 1), sync.traces(), Move(BEGINNING, 1))
+    second = sync.step(ends, events, first.traces, Move(1, 9))
+    seen = [row for step in (first, second) for row in step.delta.frame.select("k", FROM, "__weight").rows()]
+    assert seen == [("a", BEGINNING, 1), ("a", 3, -1)]
 
 
 def test_a_row_between_two_points_is_never_seen() -> None:

@@ -19,6 +19,7 @@ from operators.relational.project import Project
 from operators.relational.set_operation import SetOperation
 from operators.sync.sync_points import Periodic
 from operators.sync.synchronise import EventSync, PeriodicSync
+from operators.sync.with_clock import WithClock
 
 
 @lowering.register
@@ -27,11 +28,19 @@ def _(node: logical.Sync, builder: Builder) -> Port:
     if isinstance(node.points, Periodic):
         periodic = stateless(PeriodicSync(node.points), below, schema(node), builder)
         return replace(periodic, released=False)
-    everywhere = replace(lower(node.points, builder), via="all")
+    events, clock = _divided_points(node.points)
+    everywhere = replace(lower(events, builder), via="all")
     leaves = builder.leaves([below, everywhere])
     (points,) = builder.release([everywhere], changes=True, leaves=leaves)
-    synchronised = builder.add(EventSync(), [*builder.release([below], leaves=leaves), points], schema(node))
+    synchronised = builder.add(EventSync(clock), [*builder.release([below], leaves=leaves), points], schema(node))
     return replace(synchronised, partitioned=below.partitioned, ends=below.ends, released=False)
+
+
+def _divided_points(points: logical.Node) -> tuple[logical.Node, Periodic | None]:
+    """The relation whose new rows are points, and the points of the clock that are united with it."""
+    if isinstance(points, logical.Apply) and isinstance(points.function, WithClock):
+        return points.input, points.function.points
+    return points, None
 
 
 @lowering.register
