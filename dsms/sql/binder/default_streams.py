@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from sqlglot import exp
 
@@ -26,7 +25,9 @@ def default_stream_notice(window: exp.Expr) -> str:
     """The notice that Istream is applied to what a window is applied to."""
     if isinstance(window.this, exp.Subquery):
         return f"Istream is applied by default to subquery {window.alias_or_name}".strip()
-    return f"Istream is applied by default to {name_of(cast(exp.Table, _table(window.this)))}: its rows can leave"
+    table = _table(window.this)
+    assert isinstance(table, exp.Table)
+    return f"Istream is applied by default to {name_of(table)}: its rows can leave"
 
 
 def add_default_stream(window: exp.Expr) -> None:

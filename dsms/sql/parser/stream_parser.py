@@ -92,8 +92,9 @@ class StreamParser(PatternParser):
 
     def _whole_query(self) -> exp.Expr | None:
         """A query in parentheses: also set operations whose first side is in parentheses of its own."""
-        whole = self._parse_query_modifiers(self._parse_set_operations(self._parse_select(nested=True)))
-        return cast(exp.Expr | None, whole)
+        united = self._parse_set_operations(self._parse_select(nested=True))
+        query: exp.Expr | None = self._parse_query_modifiers(united)
+        return query
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
         if self._ahead(0) not in _STREAM_WORDS or self._ahead(1) != "(":
