@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from dsms.placement.leases import ExecutorStatus, QueryStatus
-from dsms.planner.physical.parts.links import Shard, is_link, query_of, share_of
+from dsms.planner.physical.parts.links import Shard, is_link, is_shared, query_of, sender_of, share_of
 
 
 def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
     """The statuses, in which each whole query replaces its parts: under the query's own id, at the executor of its
-    first shard (`Shard`). A query has no status if one of its shards does not run.
+    first shard (`Shard`). A query has no status if one of its shards does not run, or a fragment that computes a shared
+    subplan for it.
     """
     parts: dict[str, dict[str, QueryStatus]] = {}
     homes: dict[str, dict[Shard, str]] = {}
+    shared: dict[str, QueryStatus] = {}
     for executor, status in statuses.items():
         for id, lane in status.lanes.items():
-            if (query := query_of(id)) != id:
+            if is_shared(id):
+                shared[id] = lane
+            elif (query := query_of(id)) != id:
                 parts.setdefault(query, {})[id] = lane
             if (found := share_of(id)) is not None:
                 homes.setdefault(found[0], {})[found[1]] = executor
     whole = {query: _together(parts[query]) for query, shares in homes.items() if len(shares) == next(iter(shares)).of}
     home = {query: homes[query][min(homes[query], key=lambda share: share.number)] for query in whole}
-    senders = {id: lane for each in parts.values() for id, lane in each.items()}
     return {
         executor: msgspec.structs.replace(
             status,
             lanes={
-                **{id: _over_links(lane, senders) for id, lane in status.lanes.items() if query_of(id) == id},
+                **dict(_whole_over_links(status.lanes, shared)),
                 **{query: lane for query, lane in whole.items() if home[query] == executor},
             },
         )
@@ -37,13 +40,27 @@ def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, Exec
     }
 
 
-def _over_links(status: QueryStatus, senders: Mapping[str, QueryStatus]) -> QueryStatus:
+def _whole_over_links(
+    lanes: Mapping[str, QueryStatus], shared: Mapping[str, QueryStatus]
+) -> Iterator[tuple[str, QueryStatus]]:
+    """The statuses of the queries that one fragment runs, by id."""
+    for id, lane in lanes.items():
+        if query_of(id) == id and (status := _over_links(lane, shared)) is not None:
+            reports = (each for part, each in shared.items() if query_of(part) == id)
+            reached = _greatest(each.reached for each in (status, *reports))
+            yield id, msgspec.structs.replace(status, reached=reached)
+
+
+def _over_links(status: QueryStatus, shared: Mapping[str, QueryStatus]) -> QueryStatus | None:
     """The status of a query that reads shared subplans: with the offsets and the errors of the fragments that compute
-    these, in place of the offsets of the links."""
+    these, in place of the offsets of the links; None if one of these fragments does not run."""
     links = {place.partition("/")[0] for place in status.offsets if is_link(place)}
     if not links:
         return status
-    below = [_over_links(senders[id], senders) for link in sorted(links) if (id := f"{link}.0") in senders]
+    senders = [shared.get(sender_of(link)) for link in sorted(links)]
+    below = [each for sender in senders if sender is not None and (each := _over_links(sender, shared)) is not None]
+    if len(below) < len(links):
+        return None
     offsets = {place: at for place, at in status.offsets.items() if not is_link(place)}
     for each in below:
         offsets |= {place: min(at, offsets.get(place, at)) for place, at in each.offsets.items()}

@@ -131,13 +131,15 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
 
 
 def check_undivided(catalog: Catalog) -> None:
-    """Raises UserError for a query that several fragments run: their checkpoints continue from links (internal topics
-    between its parts), which are not copied."""
-    if divided := [query.name for query in catalog.queries() if query.shares]:
-        raise UserError(
-            f'query "{divided[0]}" is run by several fragments, whose links are not copied',
-            hint=f"before the checkpoint: ALTER QUERY {divided[0]} SET (fragments = 1)",
-        )
+    """Raises UserError for a query that several fragments run, or that reads shared subplans of other fragments: their
+    checkpoints continue from links (internal topics between fragments), which are not copied."""
+    for query in catalog.queries():
+        if query.shares or query.links:
+            why = "is run by several fragments" if query.shares else "reads shared subplans of other fragments"
+            raise UserError(
+                f'query "{query.name}" {why}, whose links are not copied',
+                hint=f"before the checkpoint: ALTER QUERY {query.name} SET (fragments = 1)",
+            )
 
 
 def _check_apart(order: CopyOrder, catalog: Catalog) -> None:

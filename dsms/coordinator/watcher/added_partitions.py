@@ -20,7 +20,9 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.executors import follow_version
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
+from dsms.model.subplans import subplans_below
 from dsms.placement.leases import ExecutorStatus
+from dsms.planner.physical.parts.links import query_of
 from dsms.registration.added_partitions import (
     sources_with_added_partitions,
     with_partitions,
@@ -87,7 +89,7 @@ class AddedPartitions:
         )
         if followed and readers <= reported:
             count = self._counts().get(source.topic, 0)
-            instant = passed(source.id, alive, self._published(readers))
+            instant = passed(source.id, alive, self._published(readers | _senders(source, self._store.catalog)))
             self._change(source, partial(_joined, count=max(count, source.partitions), instant=instant))
             self._since.pop(source.id, None)
         elif self._clock() - self._since.setdefault(source.id, self._clock()) > _HOLD_S:
@@ -107,6 +109,12 @@ class AddedPartitions:
             return (change(catalog, current) if current == source and isinstance(current, Source) else catalog), None
 
         self._store.try_change(decide)
+
+
+def _senders(source: Source, catalog: Catalog) -> set[str]:
+    """The ids of the queries after which the shared subplans over a source are named; they may have been dropped."""
+    readers = (query for query in catalog.running() if source.id in query.reads)
+    return {query_of(subplan.id) for query in readers for subplan in subplans_below(query.links)}
 
 
 def passed(source: str, alive: Mapping[str, ExecutorStatus], published: Mapping[str, int]) -> int | None:

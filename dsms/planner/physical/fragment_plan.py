@@ -130,7 +130,9 @@ class PlannedQuery:
 
     @property
     def stopped(self) -> bool:
-        """Whether it makes no progress, because it is paused or halted."""
+        """Whether it makes no progress, because it is paused or halted, or reports for such a query."""
+        if isinstance(self.part, ReportPart):
+            return self.part.stopped
         return self.sink is not None and self.sink.stopped
 
     @property
@@ -168,7 +170,7 @@ class FragmentPlan:
     skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     #: The queries that could not be planned, by name, with the reason. (Another version of dsms accepted them.)
     unplanned: Mapping[str, str] = field(default_factory=dict)
-    #: The sources of each query that reads some of them here, and others through links or tables of other fragments.
+    #: The sources, by id, of each query that needs this fragment and others. A silent source must not hold it back.
     sources_of_readers: frozenset[frozenset[str]] = frozenset()
     #: The queries that read shared subplans of this fragment, by id.
     readers: Mapping[str, Reader] = field(default_factory=dict)
@@ -260,27 +262,38 @@ def _reader(query: Query, subplans: Iterable[SharedSubplan], catalog: Catalog, b
         return before
     links = links_of(subplans, plan.optimized)
     computed = tuple(SubplanPart(link.subplan, link.node, links_of(link.subplan.links, link.node)) for link in links)
-    parts: list[SubplanPart | ReportPart] = [
-        *computed,
-        *([ReportPart(query.id, query.name, computed)] if computed else []),
-    ]
+    reports = [ReportPart(query.id, query.name, computed, query.stopped)] if computed else []
+    parts: list[SubplanPart | ReportPart] = [*computed, *reports]
     return Reader(plan, tuple(PlannedQuery(part.id, query.name, plan.node, part=part) for part in parts))
 
 
 def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[frozenset[str]]:
-    """The sources of each query that reads some of them here, and others through links or tables of other fragments. A
-    table that a query fills stands for the sources of that query."""
+    """The sources of each query that needs this fragment and others: to run it, a subplan that it reads through a link,
+    or a query that fills a table that it reads."""
     streams = {source.id for source in catalog.sources()}
     filling = {query.fills: query for query in catalog.running() if query.fills is not None}
-
-    def below(query: Query, above: frozenset[str]) -> set[str]:
-        fillers = (filling[table] for table in query.reads if table in filling and table not in above)
-        return streams.intersection(query.reads).union(*(below(each, above | {str(each.fills)}) for each in fillers))
-
     for query in catalog.running():
-        elsewhere = bool(query.links) or not filling.keys().isdisjoint(query.reads)
-        if elsewhere and (fragment in query.fragments or _computed_here(query, fragment)):
-            yield frozenset(below(query, frozenset()))
+        needed = tuple(_with_fillers(query, filling))
+        fragments = {name for each in needed for name in _fragments_for(each)}
+        if len(fragments) > 1 and fragment in fragments:
+            yield frozenset(source for each in needed for source in each.reads if source in streams)
+
+
+def _with_fillers(query: Query, filling: Mapping[str | None, Query]) -> Iterable[Query]:
+    """A query, and the queries that fill the tables that it reads, directly or indirectly."""
+    found, waiting = dict[str, Query](), [query]
+    while waiting:
+        each = waiting.pop()
+        found[each.id] = each
+        fillers = (filling[table] for table in each.reads if table in filling)
+        waiting += (filler for filler in fillers if filler.id not in found)
+    return found.values()
+
+
+def _fragments_for(query: Query) -> Iterator[str]:
+    """The fragments that run a query or compute subplans for it."""
+    yield from query.fragments
+    yield from (subplan.fragment for subplan in subplans_below(query.links))
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:

@@ -41,7 +41,7 @@ class PlannerInput:
     skipped: Mapping[SourcePartition, tuple[int, ...]] = field(default_factory=dict)
     #: The source partitions whose next record waits, for its schema for example, with its offset.
     waiting_records: Mapping[SourcePartition, int] = field(default_factory=dict)
-    #: The sources of each query of another fragment that reads a shared subplan of this one, by id.
+    #: The sources, by id, of each query that needs this fragment and others.
     sources_of_readers: frozenset[frozenset[str]] = frozenset()
     #: The mean number of rows in a record of a link, by source partition.
     link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)

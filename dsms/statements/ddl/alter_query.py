@@ -61,7 +61,7 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
         changed = with_next_order(changed, orders, catalog)
         check_can_begin(changed, catalog, environment)
     if isinstance(count, int):
-        changes_fragments = count != len(query.fragments)
+        changes_fragments = count != len(query.fragments) or bool(query.links)
         changed = (
             with_fragments(count, changed, catalog, environment)
             if changes_fragments

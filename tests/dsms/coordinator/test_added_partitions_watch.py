@@ -103,3 +103,17 @@ def test_a_hold_whose_statement_is_gone_ends_after_a_minute() -> None:
     world.partitions = 3
     assert world.turn().skipping is None
     assert world.turn().adding_partitions_since is not None, "then added partitions are taken in"
+
+
+def test_the_instant_is_at_least_that_below_which_a_shared_subplan_was_sent() -> None:
+    """The query is dropped after which the subplan is named, and the executor that computes it has just begun again."""
+    world = World("REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL")
+    text, environment = "SELECT STREAMED k, COUNT(*) AS n FROM S GROUP BY k", FakeEnvironment({"t": {0: 0}}, 2)
+    sql = ";".join(f"CREATE QUERY q{at} WITH (fragment = '{min(at, 1)}') AS {text}" for at in range(3))
+    world.store.change(lambda catalog: (apply_all(f"{sql}; DROP QUERY q1", catalog, environment)[0], None))
+    first, last, named = *(world.store.catalog.find(f"q{at}").id for at in (0, 2)), "o4"
+    assert [subplan.id.split("~")[0] for subplan in world.store.catalog.subplans()] == [named]
+    world.published, world.partitions = {named: 30, last: 20}, 2
+    version = world.store.catalog.version + 1
+    world.turn(first, last)
+    assert world.turn(first, last, version=version).added_partitions == {1: 30}

@@ -47,8 +47,8 @@ def test_a_query_that_reads_a_shared_subplan_has_read_what_the_subplan_has_read(
     reader = executor({"o8": QueryStatus(20, {"o6~cd/0": 4, "o3/0": 2}, reached={"o6~cd": 20, "o3": 25})})
     senders = executor(
         {
-            "o6~cd.0": QueryStatus(30, {"o1/0": 7, "o7~ef/0": 3}, reached={"o1": 30}),
-            "o7~ef.0": QueryStatus(31, {"o2/0": 9}, "no memory", reached={"o2": 31}, waits=("t/0/9: no schema",)),
+            "o6~cd.subplan": QueryStatus(30, {"o1/0": 7, "o7~ef/0": 3}, reached={"o1": 30}),
+            "o7~ef.subplan": QueryStatus(31, {"o2/0": 9}, "no memory", reached={"o2": 31}, waits=("t/0/9: no schema",)),
         }
     )
     statuses = with_whole_queries({"one": reader, "two": senders})
@@ -57,3 +57,23 @@ def test_a_query_that_reads_a_shared_subplan_has_read_what_the_subplan_has_read(
     assert whole.offsets == {"o1/0": 7, "o2/0": 9, "o3/0": 2}
     assert (whole.frontier, whole.error, whole.waits) == (20, "no memory", ("t/0/9: no schema",))
     assert whole.reached == {"o1": 30, "o2": 31, "o3": 25}
+    assert with_whole_queries({"one": reader})["one"].lanes == {}, "nothing computes what it reads"
+
+
+def test_a_report_counts_for_how_far_a_source_is_read() -> None:
+    """The report of o8 has read further than the subplan o6~cd."""
+    reader = executor({"o8": QueryStatus(20, {"o6~cd/0": 4}, reached={"o6~cd": 20})})
+    senders = executor(
+        {
+            "o6~cd.subplan": QueryStatus(30, {"o1/0": 7}, reached={"o1": 30}),
+            "o8~cd.faults": QueryStatus(35, {"o1/0": 8}, reached={"o1": 35}),
+        }
+    )
+    whole = with_whole_queries({"one": reader, "two": senders})["one"].lanes["o8"]
+    assert (whole.offsets, whole.reached) == ({"o1/0": 7}, {"o1": 35})
+
+
+def test_a_subplan_that_a_divided_query_read_first_does_not_belong_to_it() -> None:
+    shared = executor({"o5~cdv7.subplan": QueryStatus(3, {"o1/0": 1}, "no memory")})
+    whole = with_whole_queries({"one": ONE, "two": TWO, "three": shared})["one"].lanes["o5"]
+    assert whole.offsets["o1/0"] == 7

@@ -182,3 +182,14 @@ def test_a_cluster_with_a_divided_query_is_not_copied() -> None:
     with pytest.raises(UserError, match="is run by several fragments"):
         check_undivided(catalog)
     check_undivided(apply_all("ALTER QUERY q SET (FRAGMENTS = 1)", catalog, environment())[0])
+
+
+def test_a_cluster_with_links_is_not_copied() -> None:
+    """The copy would write the links of the original."""
+    text = "SELECT STREAMED k, COUNT(*) AS n FROM A GROUP BY k"
+    sql = ";".join(f"CREATE QUERY {name} WITH (fragment = '{at}') AS {text}" for at, name in enumerate("pr"))
+    catalog, _ = apply_all(SOURCES + sql, environment=environment())
+    assert catalog.subplans()
+    with pytest.raises(UserError, match='"r" reads shared subplans of other fragments'):
+        check_undivided(catalog)
+    check_undivided(apply_all("ALTER QUERY r SET (FRAGMENTS = 1)", catalog, environment())[0])

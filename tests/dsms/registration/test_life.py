@@ -354,7 +354,7 @@ def test_weights_are_stored_and_shown() -> None:
 def test_state_limits_are_stored_and_shown() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q WITH (state_memory = '1.5 MB') AS SELECT k, COUNT(*) AS n FROM S GROUP BY k")
-    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of unshared state in Redis")
+    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of unshared state in Redis, fragment 0")
     session.execute("CREATE OR REPLACE QUERY Q AS SELECT k, SUM(v) AS n FROM S GROUP BY k")
     assert session.catalog.find("Q").state_memory == 1_500_000
     session.execute("ALTER QUERY Q SET (state_memory = 'none')")

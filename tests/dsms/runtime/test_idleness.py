@@ -240,4 +240,19 @@ def test_the_sources_below_a_link_belong_to_the_group_of_its_reader() -> None:
     assert ids in sources_of_queries(reader)
     assert sources_of_queries(here) == {frozenset({catalog.find("t").id})}
     assert plans[0].sources_of_readers == {ids}
-    assert plans[1].sources_of_readers == frozenset()
+    assert plans[1].sources_of_readers == {ids}
+
+
+def test_the_sources_of_a_query_that_fills_a_table_in_another_fragment_belong_to_the_group_of_its_reader() -> None:
+    """The query f fills a table in fragment 1; q reads the table and U in fragment 0."""
+    environment = FakeEnvironment({topic: {0: 0} for topic in "tu"}, 2)
+    sql = """REGISTER SOURCE T (k INT, v INT) FROM t; CREATE STREAM A OVER T KEY NULL;
+    REGISTER SOURCE U (k INT, v INT) FROM u; CREATE STREAM B OVER U KEY NULL;
+    CREATE TABLE Filled (k INT PRIMARY KEY, v INT);
+    CREATE QUERY f WITH (fragment = '1') AS SELECT STREAMED k, v FROM A;
+    CREATE QUERY q WITH (fragment = '0') AS SELECT STREAMED F.k, B.v FROM Filled F JOIN B ON F.k = B.k"""
+    catalog, _ = apply_all(sql, environment=environment)
+    filling = msgspec.structs.replace(catalog.get("f"), fills=catalog.get("Filled").source.id)
+    plans = [plan_fragment(catalog.with_changed(filling), 1, fragment=at) for at in "01"]
+    ids = frozenset(source.id for source in catalog.sources())
+    assert [plan.sources_of_readers for plan in plans] == [{ids}, {ids}]

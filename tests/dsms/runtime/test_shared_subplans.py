@@ -200,3 +200,10 @@ def test_a_fragment_plans_a_query_that_reads_its_subplans_once() -> None:
     again = plan_fragment(catalog.with_objects(catalog.objects), 1, first, "0")
     assert again.readers["o7"] is first.readers["o7"]
     assert [again.queries[id] is planned for id, planned in first.queries.items()] == [True] * len(first.queries)
+
+
+def test_a_paused_query_has_no_report_of_rows_in_fault() -> None:
+    environment = FakeEnvironment({}, 2)
+    paused, _ = apply_all("PAUSE QUERY q1", placed_at([0, 1], QUERIES[0][:2], 2), environment)
+    parts = [each for each in plan_fragment(paused, 1, fragment="0").queries.values() if each.part is not None]
+    assert {each.id.rpartition(".")[2]: each.stopped for each in parts} == {"subplan": False, "faults": True}

@@ -20,6 +20,8 @@ from dsms.model.objects import Query, Source
 ROWS_PER_RECORD = 4_096
 #: Separates the id of a query from the name of one of its links; ids of other sources do not contain it.
 _MARK = "~"
+#: The ends of the ids of the parts that a fragment runs for queries of other fragments.
+_SUBPLAN, _FAULTS = ".subplan", ".faults"
 _SHARE_ID = re.compile(r"(o\d{1,18})@(\d{1,4})of(\d{1,4})")
 
 
@@ -111,6 +113,30 @@ def query_of(id: str) -> str:
     ('o5', 'o5', 'o5')
     """
     return id.partition("@")[0].partition(_MARK)[0]
+
+
+def sender_of(link: str) -> str:
+    """The id of the part that computes a shared subplan, from the id of its link.
+
+    >>> sender_of("o5~ab12v7"), is_shared(sender_of("o5~ab12v7")), is_shared("o5~ab12.0"), is_shared("o5")
+    ('o5~ab12v7.subplan', True, False, False)
+    """
+    return f"{link}{_SUBPLAN}"
+
+
+def faults_of(query: str, name: str) -> str:
+    """The id of the part that reports rows in fault below shared subplans for a query that reads them.
+
+    >>> faults_of("o5", "ab12"), is_shared(faults_of("o5", "ab12"))
+    ('o5~ab12.faults', True)
+    """
+    return f"{query}{_MARK}{name}{_FAULTS}"
+
+
+def is_shared(id: str) -> bool:
+    """Whether the id of a part is that of a shared subplan or of a report below one, which are no shares of a query
+    that several fragments run."""
+    return id.endswith((_SUBPLAN, _FAULTS))
 
 
 def is_link(source_id: str) -> bool:

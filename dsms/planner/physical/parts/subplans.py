@@ -25,7 +25,7 @@ from dsms.planner.physical.builder import Builder, Port, Received
 from dsms.planner.physical.lane import Output
 from dsms.planner.physical.lower import lower
 from dsms.planner.physical.lower.sides import union_all
-from dsms.planner.physical.parts.links import Link, LinkTarget, Shard
+from dsms.planner.physical.parts.links import Link, LinkTarget, Shard, faults_of, sender_of
 from dsms.planner.physical.parts.send import RECEIVER, Send
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.function import Holistic, Linear
@@ -188,7 +188,7 @@ class SubplanPart:
     @property
     def id(self) -> str:
         """The id under which the part is planned and its progress is stored; it begins with the id of the link."""
-        return f"{self.subplan.id}.0"
+        return sender_of(self.subplan.id)
 
     @property
     def target(self) -> LinkTarget:
@@ -225,11 +225,13 @@ class ReportPart:
     query: str
     name: str
     subplans: tuple[SubplanPart, ...]
+    #: Whether it makes no progress, because the query makes none.
+    stopped: bool = False
 
     @property
     def id(self) -> str:
         """The id under which the part is planned; it begins with the id of the query."""
-        return f"{self.query}~{self.subplans[0].subplan.digest[:12]}.faults"
+        return faults_of(self.query, self.subplans[0].subplan.digest[:12])
 
     #: It sends nothing, so it writes no link.
     target = None
