@@ -131,7 +131,7 @@ class PlannedQuery:
     @property
     def stopped(self) -> bool:
         """Whether it makes no progress, because it is paused or halted, or reports for such a query."""
-        if isinstance(self.part, ReportPart):
+        if isinstance(self.part, SubplanPart | ReportPart):
             return self.part.stopped
         return self.sink is not None and self.sink.stopped
 
@@ -231,7 +231,7 @@ def plan_fragment(
                 readers[query.id] = _reader(query, subplans, catalog, known_readers.get(query.id))
         except UserError as error:
             unplanned[query.name] = str(error)
-    queries += {part.id: part for reader in readers.values() for part in reader.parts}.values()
+    queries += _once(part for reader in readers.values() for part in reader.parts)
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
     foreign = frozenset(
         (source.id, partition)
@@ -261,10 +261,21 @@ def _reader(query: Query, subplans: Iterable[SharedSubplan], catalog: Catalog, b
     if before is not None and before.plan is plan:
         return before
     links = links_of(subplans, plan.optimized)
-    computed = tuple(SubplanPart(link.subplan, link.node, links_of(link.subplan.links, link.node)) for link in links)
+    computed = tuple(
+        SubplanPart(link.subplan, link.node, links_of(link.subplan.links, link.node), query.stopped) for link in links
+    )
     reports = [ReportPart(query.id, query.name, computed, query.stopped)] if computed else []
     parts: list[SubplanPart | ReportPart] = [*computed, *reports]
     return Reader(plan, tuple(PlannedQuery(part.id, query.name, plan.node, part=part) for part in parts))
+
+
+def _once(parts: Iterable[PlannedQuery]) -> Iterable[PlannedQuery]:
+    """The parts, each once. A subplan makes progress as long as one of its readers does."""
+    chosen: dict[str, PlannedQuery] = {}
+    for part in parts:
+        if part.id not in chosen or chosen[part.id].stopped:
+            chosen[part.id] = part
+    return chosen.values()
 
 
 def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[frozenset[str]]:

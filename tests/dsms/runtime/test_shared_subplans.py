@@ -202,8 +202,14 @@ def test_a_fragment_plans_a_query_that_reads_its_subplans_once() -> None:
     assert [again.queries[id] is planned for id, planned in first.queries.items()] == [True] * len(first.queries)
 
 
-def test_a_paused_query_has_no_report_of_rows_in_fault() -> None:
-    environment = FakeEnvironment({}, 2)
-    paused, _ = apply_all("PAUSE QUERY q1", placed_at([0, 1], QUERIES[0][:2], 2), environment)
-    parts = [each for each in plan_fragment(paused, 1, fragment="0").queries.values() if each.part is not None]
-    assert {each.id.rpartition(".")[2]: each.stopped for each in parts} == {"subplan": False, "faults": True}
+def test_the_parts_for_a_query_stop_when_it_is_paused_unless_others_read_them() -> None:
+    """So a subplan that has failed is tried again when its readers are resumed, like any query."""
+    texts = [*QUERIES[0][:2], f"SELECT w, COUNT(*) AS n FROM ({JOIN}) GROUP BY w"]
+    catalog, environment = placed_at([0, 1, 1], texts, 2), FakeEnvironment({}, 2)
+    stopped = []
+    for name in ("q1", "q2"):
+        catalog, _ = apply_all(f"PAUSE QUERY {name}", catalog, environment)
+        parts = [each for each in plan_fragment(catalog, 1, fragment="0").queries.values() if each.part is not None]
+        stopped.append({each.id.partition("~")[0] + each.id[-7:]: each.stopped for each in parts})
+    assert stopped[0] == {"o7subplan": False, "o7.faults": True, "o8.faults": False}
+    assert stopped[1] == {"o7subplan": True, "o7.faults": True, "o8.faults": True}

@@ -184,6 +184,8 @@ class SubplanPart:
     subplan: SharedSubplan
     node: logical.Node
     links: tuple[SubplanLink, ...]
+    #: Whether it makes no progress, because its reader makes none.
+    stopped: bool = False
 
     @property
     def id(self) -> str:
