@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.field_role import FieldRole
-from dsms.model.subplans import SharedSubplan
+from dsms.model.subplans import SharedSubplan, subplans_below
 from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type
 
@@ -371,6 +371,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     def fragments(self) -> tuple[str, ...]:
         """The fragments that run it."""
         return self.shares or (self.fragment,)
+
+    @property
+    def needed_fragments(self) -> frozenset[str]:
+        """The fragments that run it, and those that compute shared subplans for it."""
+        return frozenset((*self.fragments, *(subplan.fragment for subplan in subplans_below(self.links))))
 
     @property
     def sheddable(self) -> bool:

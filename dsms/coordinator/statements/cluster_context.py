@@ -45,7 +45,7 @@ class ClusterContext:
 
     def await_halted(self, version: int) -> bool:
         """Whether all executors, and the fragments of all queries, follow a version of the catalog in time."""
-        fragments = {name for query in self.catalog.queries() for name in query.fragments}
+        fragments = {name for query in self.catalog.queries() for name in query.needed_fragments}
         return self.parts.plans.await_halted(version, fragments)
 
     def positions(self, source: str, partition: int) -> list[int]:

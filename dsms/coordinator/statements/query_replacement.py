@@ -64,7 +64,7 @@ def _replaced(statement: st.Statement, halts: Halts, parts: ClusterParts, claim:
     decide = partial(_decide, statement, halts, parts, claim)
     change: Change[StatementResult | None] = parts.change(decide)
     while change.answer is None:
-        fragments = {name for query in claim.of(change.after) for name in query.fragments}
+        fragments = {name for query in claim.of(change.after) for name in query.needed_fragments}
         moving = halts(statement, change.after).moves
         if not parts.plans.await_halted(change.after.version, fragments, moving=moving):
             raise ExternalError("the executors did not halt the query in time", hint="try again")

@@ -83,7 +83,7 @@ def load_of(
     one fragment is added, so that there is an executor for it."""
     failed = {id for status in alive.values() for id, lane in status.lanes.items() if lane.error is not None}
     running = [query for query in catalog.running() if not query.stopped and query.id not in failed]
-    fragments = {fragment for query in running for fragment in query.fragments}
+    fragments = {fragment for query in running for fragment in query.needed_fragments}
     wider = any(query.fragments_by_load and query.partitions > len(query.fragments) for query in running)
     known = [progress[query.id] for query in running if query.id in progress]
     caught_up = len(known) == len(running) and not any(one.behind for one in known)

@@ -115,7 +115,7 @@ class RedisDocuments:
         now = time.time_ns() // 1_000_000
         given = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}
         fragments = fragments_of(catalog, self._fragments)
-        idle = set(fragments).difference(*(query.fragments for query in catalog.running()))
+        idle = set(fragments).difference(*(query.needed_fragments for query in catalog.running()))
         wanted = assign(given, alive, fragments, now, idle)
         if wanted != current:
             self._documents.set_assignments(msgspec.json.encode(wanted))

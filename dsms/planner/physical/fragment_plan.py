@@ -285,7 +285,7 @@ def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[froz
     filling = {query.fills: query for query in catalog.running() if query.fills is not None}
     for query in catalog.running():
         needed = tuple(_with_fillers(query, filling))
-        fragments = {name for each in needed for name in _fragments_for(each)}
+        fragments = frozenset[str]().union(*(each.needed_fragments for each in needed))
         if len(fragments) > 1 and fragment in fragments:
             yield frozenset(source for each in needed for source in each.reads if source in streams)
 
@@ -299,12 +299,6 @@ def _with_fillers(query: Query, filling: Mapping[str | None, Query]) -> Iterable
         fillers = (filling[table] for table in each.reads if table in filling)
         waiting += (filler for filler in fillers if filler.id not in found)
     return found.values()
-
-
-def _fragments_for(query: Query) -> Iterator[str]:
-    """The fragments that run a query or compute subplans for it."""
-    yield from query.fragments
-    yield from (subplan.fragment for subplan in subplans_below(query.links))
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsms.coordinator.watcher.autoscaler import load_of
+from dsms.placement.leases import RUNNING, ExecutorStatus
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from operators.core.errors import UserError
@@ -136,3 +138,15 @@ def test_a_wrong_fragment_is_refused(options: str, message: str) -> None:
     catalog = dealt([], 2)
     with pytest.raises(UserError, match=message):
         apply_all(f"CREATE QUERY q WITH ({options}) AS {QUERIES[1]}", catalog, FakeEnvironment({}, 2))
+
+
+def test_a_query_needs_the_fragments_that_compute_what_it_reads() -> None:
+    """For example, executors are not taken away from them, and a statement that halts the query waits for them."""
+    text = "SELECT STREAMED k, COUNT(*) AS n FROM A GROUP BY k"
+    sql = ";".join(f"CREATE QUERY q{at} WITH (FRAGMENT = '{at}') AS {text}" for at in range(2))
+    catalog, _ = apply_all(SOURCES + sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}, 2))
+    assert catalog.get("q0").needed_fragments == {"0"}
+    assert catalog.get("q1").needed_fragments == {"0", "1"}
+    alive = {"e": ExecutorStatus(RUNNING)}
+    without_owner = catalog.without(["q0"])
+    assert load_of(2, alive, without_owner, {}).fragments == 2
