@@ -282,7 +282,7 @@ def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[froz
     """The sources of each query that needs this fragment and others: to run it, a subplan that it reads through a link,
     or a query that fills a table that it reads."""
     streams = {source.id for source in catalog.sources()}
-    filling = {query.fills: query for query in catalog.running() if query.fills is not None}
+    filling: dict[str | None, Query] = {query.fills: query for query in catalog.running() if query.fills is not None}
     for query in catalog.running():
         needed = tuple(_with_fillers(query, filling))
         fragments = frozenset[str]().union(*(each.needed_fragments for each in needed))
