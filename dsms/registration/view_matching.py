@@ -30,6 +30,10 @@ from operators.core.errors import UserError
 
 #: The maximal number of queries to examine, oldest first.
 MAX_CANDIDATES: Final = 32
+#: The most running queries that are examined for an operator to merge with, and the most queries of which an operator
+#: has the columns. Each query that joins makes the others move again, and is stored in their hints.
+MAX_PARTNERS: Final = 8
+MAX_MERGED: Final = 4
 
 
 def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
@@ -57,7 +61,9 @@ def merged_with(
     matching = [other for other in catalog.running() if other.shared and not own.isdisjoint(other.match_digests)]
     plans = [plan(other, catalog) for other in matching[:MAX_CANDIDATES]]
     alone = plan(draft, catalog, query)
-    for other in matching[:MAX_CANDIDATES]:
+    free = (other for other in matching if other.next_hints is None)
+    partners = (other for other in free if len(_ids(other.over)) + 2 <= MAX_MERGED)
+    for other in itertools.islice(partners, MAX_PARTNERS):
         former = msgspec.structs.replace(former_of(other, catalog), merged=True)
         changed = msgspec.structs.replace(draft, over=(former,), fragment=matching[0].fragment)
         if _may_move(other, changed) and _saves(plan(changed, catalog, query), alone, plans, other.id):

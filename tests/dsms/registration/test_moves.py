@@ -198,3 +198,13 @@ def test_a_query_moves_back_when_the_one_that_contains_it_is_replaced() -> None:
     session.execute(f"CREATE OR REPLACE STREAMED VIEW Q1 AS {JOIN} WHERE n > 0")
     assert session.catalog.find("Q0").over == ()
     assert session.relation("Q0") == with_records(session_of(NARROW)).relation("Q0")
+
+
+def test_an_operator_has_the_columns_of_few_queries() -> None:
+    """Otherwise every new query would make all others move again."""
+    aggregates = [f"SUM(n) FILTER (WHERE n > {limit})" for limit in range(9)]
+    session = session_of(*(f"SELECT k, {aggregate} AS x FROM A GROUP BY k" for aggregate in aggregates))
+    assert states(with_records(session))["GroupBy"] == 3
+    for limit, aggregate in enumerate(aggregates):
+        expected = with_records(session_of(f"SELECT k, {aggregate} AS x FROM A GROUP BY k")).relation("Q0")
+        assert session.relation(f"Q{limit}") == expected
