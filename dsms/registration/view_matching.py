@@ -59,28 +59,31 @@ def merged_with(
         return draft, []
     own = frozenset(draft.match_digests)
     matching = [other for other in catalog.running() if other.shared and not own.isdisjoint(other.match_digests)]
-    plans = [plan(other, catalog) for other in matching[:MAX_CANDIDATES]]
+    plans = {other.id: plan(other, catalog) for other in matching[:MAX_CANDIDATES]}
     alone = plan(draft, catalog, query)
-    free = (other for other in matching if other.next_hints is None)
+    free = (other for other in matching if other.next_hints is None and other.id in plans)
     partners = (other for other in free if len(_ids(other.over)) + 2 <= MAX_MERGED)
     for other in itertools.islice(partners, MAX_PARTNERS):
         former = msgspec.structs.replace(former_of(other, catalog), merged=True)
         changed = msgspec.structs.replace(draft, over=(former,), fragment=matching[0].fragment)
-        if _may_move(other, changed) and _saves(plan(changed, catalog, query), alone, plans, other.id):
+        merged = plan(changed, catalog, query)
+        if _may_move(other, changed) and _saves(merged, alone, plans[other.id], plans.values()):
             moving = msgspec.structs.replace(other, next_over=(former_of(changed, catalog),))
             if _can_begin(moving, catalog, environment):
                 return changed, [other.name]
     return draft, []
 
 
-def _saves(merged: PlannedQuery, alone: PlannedQuery, others: Iterable[PlannedQuery], partner: str) -> bool:
-    """Whether a query planned as `merged` has, together with the others that can move onto it, fewer operators with
-    state than planned as `alone`. The partner, given by its id, must be one of these others."""
+def _saves(merged: PlannedQuery, alone: PlannedQuery, partner: PlannedQuery, running: Iterable[PlannedQuery]) -> bool:
+    """Whether a query planned as `merged` has, together with its partner and the queries that already share operators
+    with the partner, fewer operators with state than planned as `alone`. All that can move onto it do."""
     if fingerprint(merged.optimized) == fingerprint(alone.optimized):
         return False
-    moved = [(other, _computed_from(other, merged.optimized)) for other in others]
-    if not any(other.id == partner and node is not None for other, node in moved):
+    if _computed_from(partner, merged.optimized) is None:
         return False
+    of_partner = _names_of_state([partner.optimized])
+    related = [other for other in running if not of_partner.isdisjoint(_names_of_state([other.optimized]))]
+    moved = [(other, _computed_from(other, merged.optimized)) for other in related]
     staying = _names_of_state(other.optimized for other, node in moved if node is None)
     before = [alone.optimized, *(other.optimized for other, node in moved if node is not None)]
     after = [merged.optimized, *(node for _, node in moved if node is not None)]
