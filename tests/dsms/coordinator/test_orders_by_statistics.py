@@ -23,7 +23,7 @@ REGISTER SOURCE Tb (b INT, vb INT) FROM tb; CREATE STREAM Sb OVER Tb KEY NULL;
 REGISTER SOURCE Tc (c INT, vc INT) FROM tc; CREATE STREAM Sc OVER Tc KEY NULL;
 CREATE QUERY q AS SELECT STREAMED a, COUNT(*) AS n FROM {JOINS} GROUP BY a;
 CREATE QUERY alike AS SELECT STREAMED a, COUNT(*) + 1 AS n FROM {JOINS} GROUP BY a;
-CREATE QUERY fixed AS SELECT STREAMED a, MIN(vb) AS n FROM {JOINS} GROUP BY a;
+CREATE QUERY fixed WITH (shared = false) AS SELECT STREAMED a, MIN(vb) AS n FROM {JOINS} GROUP BY a;
 CREATE QUERY unbounded AS SELECT STREAMED a, COUNT(*) AS n FROM Sa JOIN Sb ON a = b JOIN Sc ON va = vc GROUP BY a;
 """
 
@@ -152,3 +152,12 @@ def test_orders_that_change_again_and_again_rest_longer_each_time(duty: Duty) ->
     rests = [later - earlier for earlier, later in zip(changed, changed[1:], strict=False)]
     alone = [rest - STABLE_FOR_S for rest in rests]
     assert alone[0] >= REST_S and all(later >= 2 * earlier for earlier, later in zip(alone, alone[1:], strict=False))
+
+
+def test_a_query_takes_over_the_plan_with_which_it_shares_a_new_one(duty: Duty) -> None:
+    duty.cluster.execute(f"CREATE QUERY minimum AS SELECT STREAMED a, MIN(vb) AS n FROM {JOINS} GROUP BY a")
+    q = duty.cluster.query("q")
+    assert q.next_over is not None
+    assert duty.look(2 * STABLE_FOR_S, QueryStatus(next_plan="building", next_id=q.next_plan_id))[0] == q
+    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_id=q.next_plan_id))[0]
+    assert after == msgspec.structs.replace(q, over=q.next_over, next_over=None)
