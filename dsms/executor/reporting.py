@@ -16,10 +16,11 @@ from connectors.state.cluster import ClusterState
 from dsms.executor.runner import Runner
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Ends, Sampler, WaitingInput, topics_of
+from dsms.introspection.paths import path_stages
 from dsms.introspection.sample_records import changed
-from dsms.measurements.work import FragmentMetrics
 from dsms.planner.physical.lane import Lane
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.runtime.fragment.state import FragmentState
+from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduling.tuning import read_tuning
 from operators.core.errors import DsmsError, ExternalError
@@ -75,7 +76,7 @@ class Reporter:
     def _report_all(self) -> None:
         fragments = ((name, runner.running()) for name, runner in self._runners().items())
         running = {name: fragment for name, fragment in fragments if fragment is not None}
-        ends = self._ends([lane for lanes, _, _ in running.values() for lane in lanes.values()])
+        ends = self._ends([lane for state in running.values() for lane in state.revision.lanes.values()])
         reports = {name: self._report(name, fragment, ends) for name, fragment in running.items()}
         for name, report in reports.items():
             self._cluster.write_report(name, msgspec.msgpack.encode(report))
@@ -89,10 +90,10 @@ class Reporter:
         except ExternalError:
             return {}
 
-    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, FragmentMetrics], ends: Ends) -> Report:
-        lanes, manifest, metrics = running
-        sampler = Sampler(name, metrics, time.monotonic())
-        waiting = {lane_id: _waiting(progress) for lane_id, progress in manifest.lanes.items()}
+    def _report(self, name: str, state: FragmentState, ends: Ends) -> Report:
+        revision, now = state.revision, time.monotonic()
+        lanes, sampler = revision.lanes, Sampler(name, state.metrics, now)
+        waiting = {lane_id: _waiting(progress) for lane_id, progress in revision.manifest.lanes.items()}
         return Report(
             executor=self._settings.executor_id,
             fragment=name,
@@ -101,6 +102,7 @@ class Reporter:
             queues=sampler.queues(lanes, waiting, ends),
             synopses=sampler.synopses(lanes),
             constraints=sampler.constraints(lanes, waiting),
+            paths=path_stages(name, revision, state.schedule, now),
         )
 
 

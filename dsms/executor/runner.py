@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
@@ -17,14 +17,11 @@ from dsms.executor.fragment import Fragment, FragmentListener
 from dsms.executor.link_topics import ensure_links
 from dsms.executor.story_log import StoryLog, StoryStore
 from dsms.executor.worker_deaths import SearchStore, WorkerDeaths
-from dsms.measurements.work import FragmentMetrics
 from dsms.model.catalog import Catalog
 from dsms.placement.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.planner.physical.lane import Lane
-from dsms.runtime.fragment.state import remaining_failures
+from dsms.runtime.fragment.state import FragmentState, remaining_failures
 from dsms.runtime.fragment.story import EntryKind, StoryEntry
-from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.errors import SparkFailed, WorkerDied
@@ -90,13 +87,12 @@ class Runner:
         if (fragment := self._fragment) is not None and fragment.checkpoints is not None:
             fragment.checkpoints.request(number)
 
-    def running(self) -> tuple[Mapping[str, Lane], Manifest, FragmentMetrics] | None:
-        """The lanes, the manifest that they continue from, and their measurements; None while nothing runs."""
+    def running(self) -> FragmentState | None:
+        """The state of the fragment; None while nothing runs."""
         fragment = self._fragment
         if fragment is None or self.status.state != RUNNING:
             return None
-        state = fragment.state
-        return state.revision.lanes, state.revision.manifest, state.metrics
+        return fragment.state
 
     def fails_alone(self, others: Iterable[Runner]) -> bool:
         """Whether other fragments have committed since this one began to fail: if so, what they share is sound."""

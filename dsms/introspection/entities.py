@@ -10,7 +10,7 @@ import msgspec
 
 from dsms.introspection.operator_metrics import Operator
 
-Kind = Literal["operators", "queues", "synopses", "constraints"]
+Kind = Literal["operators", "queues", "synopses", "constraints", "paths"]
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +70,34 @@ class Adherence(msgspec.Struct, frozen=True, kw_only=True):
     violations: int = 0
 
 
+class PathStage(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage of a lane as the scheduler sees it: an operator of a path, its place in the progress chart, and what
+    waits before it. What has not been measured yet is None.
+    """
+
+    id: str
+    fragment: str
+    lane: str
+    queries: tuple[str, ...]
+    stage: int
+    seconds_per_byte: float | None = None
+    #: Bytes out per byte in.
+    selectivity: float | None = None
+    #: The point of the progress chart after this stage: the seconds of work on a byte that was read, and what is left
+    #: of it.
+    chart_seconds: float | None = None
+    chart_size: float | None = None
+    #: The number of its chain, from 1, and the slope of the chain: the change of the size per second.
+    chain: int | None = None
+    chain_slope: float | None = None
+    waiting_bytes: int = 0
+    #: How long the oldest input has waited.
+    waiting_seconds: float | None = None
+    weight: float = 1.0
+    #: The tag of the lane, from that of the lane that was served last.
+    seconds_ahead: float = 0.0
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The report of an executor on a fragment. `at` is the time in seconds since 1970."""
 
@@ -80,10 +108,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[Queue, ...] = ()
     synopses: tuple[Synopsis, ...] = ()
     constraints: tuple[Adherence, ...] = ()
+    paths: tuple[PathStage, ...] = ()
 
 
-Entity = Operator | Queue | Synopsis | Adherence
-_E = TypeVar("_E", Operator, Queue, Synopsis, Adherence)
+Entity = Operator | Queue | Synopsis | Adherence | PathStage
+_E = TypeVar("_E", Operator, Queue, Synopsis, Adherence, PathStage)
 
 
 def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
@@ -98,6 +127,7 @@ def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:
         "queues": report.queues,
         "synopses": report.synopses,
         "constraints": report.constraints,
+        "paths": report.paths,
     }
     return by_kind[kind]
 
@@ -128,6 +158,7 @@ def readable_part(report: Report, may_read: Callable[[str], bool]) -> Report:
         queues=readable(report.queues),
         synopses=readable(report.synopses),
         constraints=readable(report.constraints),
+        paths=readable(report.paths),
     )
 
 

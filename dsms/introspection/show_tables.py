@@ -1,4 +1,4 @@
-"""SHOW OPERATORS, SHOW QUEUES, SHOW SYNOPSES and SHOW CONSTRAINTS return control tables as rows."""
+"""SHOW OPERATORS, QUEUES, SYNOPSES, CONSTRAINTS and PATHS return control tables as rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dsms.introspection.entities import (
     Adherence,
     Entity,
     Kind,
+    PathStage,
     Queue,
     Report,
     Synopsis,
@@ -24,6 +25,21 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
     "queues": ("id", "before", "queries", "next offset", "end offset", "rows", "bytes"),
     "synopses": ("id", "operator", "queries", "traces", "rows", "bytes", "rows by target"),
     "constraints": ("source", "partition", "queries", "promise", "largest k seen", "violations"),
+    "paths": (
+        "id",
+        "stage",
+        "queries",
+        "µs/byte",
+        "selectivity",
+        "chart µs",
+        "chart size",
+        "chain",
+        "slope",
+        "waiting bytes",
+        "waiting s",
+        "weight",
+        "s ahead",
+    ),
 }
 
 
@@ -61,3 +77,17 @@ def _(entity: Synopsis) -> tuple[object, ...]:
 def _(entity: Adherence) -> tuple[object, ...]:
     promise = entity.promise + (" (watched)" if entity.k is None else "")
     return entity.source, entity.partition, listed(entity.queries), promise, entity.worst, entity.violations
+
+
+@row.register
+def _(entity: PathStage) -> tuple[object, ...]:
+    where = (entity.id, entity.stage, listed(entity.queries))
+    cost, chart = _rounded(entity.seconds_per_byte, 1e6), _rounded(entity.chart_seconds, 1e6)
+    measured = (cost, _rounded(entity.selectivity), chart, _rounded(entity.chart_size), entity.chain)
+    waits = (entity.waiting_bytes, _rounded(entity.waiting_seconds))
+    return (*where, *measured, _rounded(entity.chain_slope), *waits, entity.weight, _rounded(entity.seconds_ahead))
+
+
+def _rounded(value: float | None, factor: float = 1.0) -> float | None:
+    """Four digits of a value in another unit."""
+    return None if value is None else float(f"{value * factor:.4g}")

@@ -32,10 +32,10 @@ from operators.core.errors import InternalError
 from operators.core.quoting import quoted_identifier, quoted_text
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
-AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
+AnyKind = Literal["operators", "queues", "synopses", "constraints", "paths", "queries", "executors"]
 #: How many ids the message about an unknown id lists.
 _LISTED = 20
-MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
+MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints", "paths")
 
 
 class Reports(Stories, Protocol):
@@ -208,6 +208,7 @@ _SINGULAR: dict[AnyKind, str] = {
     "queues": "queue",
     "synopses": "synopsis",
     "constraints": "constraint",
+    "paths": "path",
     "queries": "query",
     "executors": "executor",
 }

@@ -76,9 +76,9 @@ class Schedule:
         waits = any(revision.manifest.lanes[lane].queues for lane in lanes)
         if isinstance(self.policy, Fifo) and not waits:
             return BatchDecision({}, frozenset(lanes), records)
-        paths = {lane: path for lane in lanes if (path := self._path(lane, revision)) is not None}
+        paths = {lane: path for lane in lanes if (path := self.path(lane, revision)) is not None}
         unknown = {lane: _one_segment_each(revision, lane) for lane in lanes if lane not in paths}
-        ready = list(self._ready(revision, paths, moment.now_s))
+        ready = list(self.ready(revision, paths, moment.now_s))
         if sum(queue.work_s for queue in ready) <= moment.budget_s:
             through = [self._records_through(lane, path, moment) for lane, path in paths.items()]
             return BatchDecision(unknown, frozenset(lanes), min([records, *through]))
@@ -91,11 +91,11 @@ class Schedule:
 
     def waiting_s(self, revision: Revision, lanes: Collection[str], now: float) -> float | None:
         """The seconds of work that wait in the running lanes; None while a lane with input has not been measured."""
-        paths = {lane: path for lane in lanes if (path := self._path(lane, revision)) is not None}
+        paths = {lane: path for lane in lanes if (path := self.path(lane, revision)) is not None}
         others = set(lanes) - paths.keys()
         if any(self.behind.get(lane, (1, now))[0] or revision.manifest.lanes[lane].queues for lane in others):
             return None
-        return sum(queue.work_s for queue in self._ready(revision, paths, now))
+        return sum(queue.work_s for queue in self.ready(revision, paths, now))
 
     def _granted(self, ready: list[ReadyQueue], moment: Moment) -> Iterator[Grant]:
         """The grants of the policy. A segment that was read is processed as a whole, so a grant to read is limited to
@@ -125,7 +125,7 @@ class Schedule:
             past = past.after(served, stage_work[lane, stage].busy_ns / 1e9)
         return past
 
-    def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[ReadyQueue]:
+    def ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[ReadyQueue]:
         """The queues of the lanes whose costs are known."""
         for lane, path in paths.items():
             weight, (records, since) = weight_of(revision.lanes[lane]), self.behind.get(lane, (0, now))
@@ -136,7 +136,7 @@ class Schedule:
                     oldest = min(self.arrived.get(segment.epoch, now) for segment in queue.segments)
                     yield ReadyQueue((lane, stage), path, stage, size, oldest, lane, weight)
 
-    def _path(self, lane: str, revision: Revision) -> Path | None:
+    def path(self, lane: str, revision: Revision) -> Path | None:
         """The stages of a lane as operators; None until all of them have been measured."""
         stages = range(revision.lanes[lane].flow.stages + 1)
         measured = [stage_cost for stage in stages if (stage_cost := self.costs.get((lane, stage))) is not None]

@@ -1,4 +1,4 @@
-"""SHOW OPERATORS, QUEUES, SYNOPSES and CONSTRAINTS: running entities with their attributes."""
+"""SHOW OPERATORS, QUEUES, SYNOPSES, CONSTRAINTS and PATHS: running entities with their attributes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ ENTITIES: dict[str, Kind] = {
     "QUEUES": "queues",
     "SYNOPSES": "synopses",
     "CONSTRAINTS": "constraints",
+    "PATHS": "paths",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ShowEntities(st.Statement):
-    """`SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`."""
+    """`SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS | PATHS [FOR query]`."""
 
     kind: Kind
     query: st.Name | None
