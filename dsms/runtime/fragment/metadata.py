@@ -24,8 +24,8 @@ from operators.core.decoding import Malformed, Natural, decoded
 
 #: The version of the format and of the meaning of the measurements. A document of another version is not used.
 FORMAT = 1
-#: A query with more groups measures them again, so that a document has at most about 200 kB for each query.
-MOST_GROUPS = 4_096
+#: A query with more groups measures them again, so that a document has at most about 50 kB for each query.
+MOST_GROUPS = 1_024
 _CHECKSUM_BYTES = 4
 
 
