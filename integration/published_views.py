@@ -92,7 +92,7 @@ def _json(document: dict[str, Any] | None) -> bytes | None:
 
 @contextmanager
 def published_views(kafka: str, cluster: str, sql: str) -> Iterator[PublishedViews]:
-    """The views of a script, with empty result topics of their own."""
+    """The views and tables of a script, with empty topics of their own."""
     session = LocalSession()
     session.execute(sql)
     catalog, admin = session.catalog, KafkaSettings(kafka).admin()
@@ -104,6 +104,11 @@ def published_views(kafka: str, cluster: str, sql: str) -> Iterator[PublishedVie
                 query, topic=topic, topic_id=topic_ids(admin, [topic]).get(topic), marked_by=cluster
             )
         )
+    for table in catalog.tables():
+        topic = f"{cluster}.{table.name}"
+        ensure_topic(admin, topic, table.source.partitions, KEPT)
+        source = msgspec.structs.replace(table.source, topic=topic, marked_by=cluster)
+        catalog = catalog.with_changed(msgspec.structs.replace(table, source=source))
     with closing(PublishedViews(kafka, cluster, catalog)) as views:
         yield views
 
@@ -116,6 +121,13 @@ def reading(views: PublishedViews, limits: Limits | None = None) -> Iterator[Tab
     tables = TableStatements(KafkaSettings(views.kafka), leader, LoadPolicy(), limits or Limits(), alarms)
     with closing(tables):
         yield tables
+
+
+def changed(tables: TableStatements, sql: str) -> None:
+    """Runs a statement that changes a table."""
+    (statement,) = parse(sql)
+    assert isinstance(statement, st.Insert | st.Update | st.Delete)
+    tables.write(statement, ANYBODY.principal)
 
 
 def selected(tables: TableStatements, sql: str) -> list[list[Any]]:

@@ -12,12 +12,14 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import delete_topic, ensure_topic, topic_ids
 from dsms.model.limits import Limits
 from dsms.model.objects import Query
-from integration.published_views import Change, PublishedViews, published_views, reading, selected
+from integration.published_views import Change, PublishedViews, changed, published_views, reading, selected
 
 SCRIPT = """CREATE STREAM s (k INT, v INT) SOURCE 's';
 CREATE VIEW best WITH (partitions = 2) AS SELECT k, max(v) AS v FROM s GROUP BY k;
 CREATE VIEW other AS SELECT k, max(v) AS v FROM s GROUP BY k"""
 KEYS = 3
+#: The machine may be busy.
+PATIENT = Limits(select_seconds=60)
 
 
 def change(instant: int, key: int) -> Change:
@@ -74,7 +76,7 @@ def test_current_rows_while_the_view_is_written(views: PublishedViews) -> None:
 
 
 def test_rows_by_key_while_the_view_is_written(views: PublishedViews) -> None:
-    with reading(views, Limits(select_seconds=60)) as tables, written(views, 10):
+    with reading(views, PATIENT) as tables, written(views, 10):
         for at in range(20):
             key = at % (KEYS + 1)
             rows = selected(tables, f"SELECT k, v FROM best WHERE k = {key}")
@@ -84,7 +86,7 @@ def test_rows_by_key_while_the_view_is_written(views: PublishedViews) -> None:
 
 
 def test_a_view_that_was_dropped_and_created_again(views: PublishedViews, kafka: str) -> None:
-    with reading(views, Limits(select_seconds=60)) as tables:
+    with reading(views, PATIENT) as tables:
         assert sorted(map(list, tables.relation("best", None, 100).rows)) == rows_at(9)
         old = views.catalog.find("best")
         assert isinstance(old, Query)
@@ -98,7 +100,7 @@ def test_a_view_that_was_dropped_and_created_again(views: PublishedViews, kafka:
 
 
 def test_selects_over_two_views_have_one_instant(views: PublishedViews) -> None:
-    with reading(views, Limits(select_seconds=60)) as tables, written(views, 10):
+    with reading(views, PATIENT) as tables, written(views, 10):
         for _ in range(12):
             rows = selected(tables, "SELECT k, a.v, b.v FROM best AS a JOIN other AS b USING (k) ORDER BY k")
             instant = max(at for _, at, _ in rows)
@@ -121,3 +123,18 @@ def test_readers_at_the_same_time(views: PublishedViews) -> None:
         for reader in readers:
             reader.join()
     assert not wrong
+
+
+def test_a_table_between_statements(kafka: str) -> None:
+    script = "CREATE TABLE t (k INT PRIMARY KEY, name TEXT)"
+    with published_views(kafka, f"c{uuid.uuid4().hex[:10]}", script) as made, reading(made, PATIENT) as tables:
+        changed(tables, "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+        first = tables.relation("t", None, 9).instant
+        assert selected(tables, "SELECT * FROM t ORDER BY k") == [[1, "a"], [2, "b"], [3, "c"]]
+        changed(tables, "UPDATE t SET name = name || '!' WHERE k > 1")
+        changed(tables, "DELETE FROM t WHERE k = 3")
+        assert selected(tables, "SELECT name FROM t WHERE k = 2") == [["b!"]]
+        assert selected(tables, "SELECT name FROM t WHERE k IN (1, 3)") == [["a"]]
+        assert selected(tables, "SELECT k FROM t WHERE name = 'b!'") == [[2]]
+        assert selected(tables, "SELECT * FROM t ORDER BY k") == [[1, "a"], [2, "b!"]]
+        assert sorted(tables.relation("t", first, 9).rows) == [(1, "a"), (2, "b"), (3, "c")]

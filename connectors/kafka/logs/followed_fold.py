@@ -17,6 +17,8 @@ from operators.core.delta import BEGINNING
 
 #: The most changes that can be undone, and that a SELECT at an instant just past undoes in a copy.
 _MAX_UNDONE = 50_000
+#: The changed rows that are noted, as a share of all, and at least.
+_MAX_CHANGED_SHARE, _MIN_CHANGED = 8, 1_000
 
 
 class FollowedFold(Fold):
@@ -40,8 +42,9 @@ class FollowedFold(Fold):
         super().__init__(keyed=keyed, at=at, bad=bad, refused=refused, marked_by=marked_by)
         #: The least instant of which the relation is known, and the greatest instant of all changes.
         self.floor, self.greatest = BEGINNING, BEGINNING
-        #: The keys whose rows have changed since the caller last cleared them. Without a key, rows are their keys.
-        self.dirty: set[bytes] = set()
+        #: The keys whose rows have changed since the caller set it to an empty set; None: it has not, or these are more
+        #: than an eighth of all rows. Without a key, rows are their keys.
+        self.dirty: set[bytes] | None = None
         self._waiting: list[tuple[int, Message]] = []
         self._undoable = False
         self._undo: deque[tuple[int, bytes, bytes | int | None]] = deque()
@@ -117,7 +120,7 @@ class FollowedFold(Fold):
         changed = (key if self._keyed else value) or b""
         before = self.rows.get(changed) if self._keyed else (1 if gone else -1)
         super()._change(instant, key, value, gone)
-        self.dirty.add(changed)
+        self._note(changed)
         self.greatest = max(self.greatest, instant)
         if not self._undoable:
             return
@@ -127,6 +130,14 @@ class FollowedFold(Fold):
             self._forget(last)
         elif len(self._undo) > _MAX_UNDONE:
             self._forget(self._undo[0][0])
+
+    def _note(self, changed: bytes) -> None:
+        if self.dirty is None:
+            return
+        self.dirty.add(changed)
+        rows = self.rows if self._keyed else self.bag
+        if len(self.dirty) > max(_MIN_CHANGED, len(rows) // _MAX_CHANGED_SHARE):
+            self.dirty = None
 
     def _forget(self, upto: int) -> None:
         """Forgets how to undo the changes up to an instant."""

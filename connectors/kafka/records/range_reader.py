@@ -93,10 +93,10 @@ class _PartitionReader:
     def _consume(self, most: int) -> list[Message]:
         """The records and events that have arrived, at least one unless none comes in time. Asking for all at once
         would wait for records at offsets that have none, such as those of commits."""
-        found: list[Message] = self._consumer.consume(1, 0.5)
-        if found and most > 1:
-            found += self._consumer.consume(most - 1, 0)
-        return found
+        messages: list[Message] = self._consumer.consume(1, 0.5)
+        if messages and most > 1:
+            messages += self._consumer.consume(most - 1, 0)
+        return messages
 
     def _adapt_to_size(self, messages: list[Message]) -> int:
         """The bytes of the values. Also sets the number of records for the next request such that they fill a piece."""

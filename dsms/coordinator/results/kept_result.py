@@ -1,4 +1,4 @@
-"""A relation that is kept ready: the fold of a result topic, which reads on, and its rows as an Arrow table."""
+"""A relation that is kept ready: the fold of a result topic, which reads on, and its decoded rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ import pyarrow as pa
 from connectors.kafka.logs.fold import Refused
 from connectors.kafka.logs.followed_fold import FollowedFold
 from connectors.kafka.records.partition_readers import OffsetRange
-from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
+from dsms.coordinator.results.decoded_table import DecodedTable
 from dsms.model.objects import Query
 from dsms.tables.select_budget import Budget
 from operators.core.delta import BEGINNING
 
 #: A Kafka message; this module uses its offset.
 Message = Any
-#: The rows that may change before the whole table is decoded again, as a share of it, and at least.
-_MAX_CHANGED_SHARE, _MIN_CHANGED = 8, 1_000
 #: For how many seconds records are not compacted after they were written: less than `COMPACTED_RESULT` says. Topics of
 #: older versions have Kafka's default of 0, but their segments stay open for days, and are not compacted before.
 _UNCOMPACTED_S = 30.0
@@ -73,13 +71,12 @@ class KeptResult:
         self._loaded, self._below = False, BEGINNING
         #: Until when the records from `_next` on are certainly not compacted.
         self._complete_until = self._clock()
-        self._base: pa.Table | None = None
-        self._places: dict[bytes, int] = {}
+        self._decoded = DecodedTable(self._fold, self.schema, self.query.format)
 
     @property
     def memory(self) -> int:
         """The approximate memory."""
-        return self._fold.memory + (self._base.nbytes if self._base is not None else 0)
+        return self._fold.memory + self._decoded.memory
 
     @property
     def floor(self) -> int:
@@ -102,7 +99,7 @@ class KeptResult:
                 self._fold.advance(instant)
                 if not self._fold.knows(instant):
                     return None
-                found = self._table(instant, keys)
+                found = self._decoded.at(instant, keys)
                 if not found.bad:
                     return found.table
                 self._restart(self._fold.bad | found.bad)  # they may have replaced valid rows
@@ -145,48 +142,3 @@ class KeptResult:
                 self._next[wanted.partition] = piece[-1].offset() + 1
             budget.check_relation(self.query.name, self._fold.memory)
         self._next[wanted.partition] = wanted.end
-
-    def _table(self, instant: int, keys: Collection[bytes] | None) -> DecodedRows:
-        if not self.keys:
-            return self._whole_bag(instant)
-        if keys is not None:
-            return self._decoded(list(self._fold.rows_of(set(keys), instant).values()))
-        changed = self._fold.dirty | self._fold.changed_after(instant)
-        if self._base is None or len(changed) > max(_MIN_CHANGED, self._base.num_rows // _MAX_CHANGED_SHARE):
-            whole = self._decoded(list(self._fold.rows.values()))
-            if whole.bad:
-                return whole
-            self._base, self._places = whole.table, {key: at for at, key in enumerate(self._fold.rows)}
-            self._fold.dirty.clear()
-            changed = self._fold.changed_after(instant)
-        return self._with_changes(self._base, changed, instant)
-
-    def _with_changes(self, base: pa.Table, changed: set[bytes], instant: int) -> DecodedRows:
-        """The decoded table with the rows of changed keys replaced by those at an instant."""
-        if not changed:
-            return DecodedRows(base, frozenset())
-        gone = sorted(self._places[key] for key in changed if key in self._places)
-        now = self._decoded(list(self._fold.rows_of(changed, instant).values()))
-        return DecodedRows(pa.concat_tables([*_without(base, gone), now.table]), now.bad)
-
-    def _whole_bag(self, instant: int) -> DecodedRows:
-        changed = self._fold.dirty or self._fold.changed_after(instant)
-        if self._base is not None and not changed:
-            return DecodedRows(self._base, frozenset())
-        found = self._decoded(list(self._fold.bag_at(instant).elements()))
-        if not self._fold.changed_after(instant) and not found.bad:
-            self._base = found.table
-            self._fold.dirty.clear()
-        return found
-
-    def _decoded(self, values: list[bytes]) -> DecodedRows:
-        return decoded_rows(values, self.schema, self.query.format)
-
-
-def _without(table: pa.Table, gone: Sequence[int]) -> Iterator[pa.Table]:
-    """Slices of the table without the rows of these numbers, which are in order."""
-    start = 0
-    for at in [*gone, table.num_rows]:
-        if at > start:
-            yield table.slice(start, at - start)
-        start = at + 1

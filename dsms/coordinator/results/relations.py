@@ -40,8 +40,9 @@ _READY_S = 5.0
 class CurrentTables(Protocol):
     """The current tables of a cluster."""
 
-    def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
-        """The rows at an instant, or the current rows if it is None. The budget limits the work."""
+    def rows_at(self, table: Table, at: int | None, budget: Budget, wanted: EqualValues) -> pa.Table:
+        """The rows at an instant, or the current rows if it is None; rows with other than the wanted values may be left
+        out. The budget limits the work."""
         ...
 
     def last_instant(self, tables: Iterable[Table]) -> int:
@@ -142,13 +143,14 @@ class Relations:
         self, item: Query | Table, instant: int | None, catalog: Catalog, budget: Budget, wanted: EqualValues
     ) -> pa.Table:
         if isinstance(item, Table):
-            return self._tables.rows_at(item, instant, budget)
+            return self._tables.rows_at(item, instant, budget, wanted)
         if item.periodic is not None:
             return clock_rows(item, _given(instant, item.name), catalog)
         assert instant is not None
         frontier = _last_instant(item, self._frontiers([item])) + 1
         kept = self._kept_result(item, catalog)
-        keys = wanted_keys(item, kept.schema, kept.keys, wanted) if wanted else None
+        key_schema = pa.schema([kept.schema.field(key) for key in kept.keys])
+        keys = wanted_keys(key_schema, wanted, item.format, item.key_schema_id) if wanted else None
         rows = kept.rows_at(instant, frontier, budget, keys)
         self._kept.shrink()
         return self._folded_rows(item, instant, catalog, budget) if rows is None else rows

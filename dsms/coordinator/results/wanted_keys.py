@@ -10,31 +10,31 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats.record_formats import FORMATS
-from dsms.model.objects import Query
+from dsms.model.objects import Format
 from dsms.tables.equal_values import EqualValues
 
 #: The most keys that are looked up one by one.
 _MOST = 1_000
 
 
-def wanted_keys(query: Query, schema: pa.Schema, keys: Sequence[str], values: EqualValues) -> list[bytes] | None:
-    """The keys of a result as its records have them, for the wanted values of its key columns; None if the values do
-    not determine all key columns, or if comparing them needs more than equal integers or texts.
+def wanted_keys(
+    key_schema: pa.Schema, values: EqualValues, form: Format = "json", schema_id: int | None = None
+) -> list[bytes] | None:
+    """The keys as records have them, for the wanted values of the key columns; None if the values do not determine all
+    key columns, or if comparing them needs more than equal integers or texts. `schema_id` is that of keys in Avro.
 
-    >>> query = Query(name="q", id="o1", sql="", kind="view", select="", topic="q")
-    >>> wanted_keys(query, pa.schema([("k", pa.int32()), ("v", pa.int32())]), ["k"], {"k": [7, 8]})
+    >>> wanted_keys(pa.schema([("k", pa.int32())]), {"k": [7, 8], "other": [1]})
     [b'{"k":7}', b'{"k":8}']
     """
-    key_schema = pa.schema([schema.field(key) for key in keys])
-    wanted = [values.get(key.lower(), ()) for key in keys]
-    if not keys or not 0 < prod(map(len, wanted)) <= _MOST:
+    wanted = [values.get(key.lower(), ()) for key in key_schema.names]
+    if not wanted or not 0 < prod(map(len, wanted)) <= _MOST:
         return None
     if not all(_comparable(field.type, each) for field, each in zip(key_schema, wanted, strict=True)):
         return None
     rows = list(product(*(sorted(set(each)) for each in wanted)))
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), key_schema, strict=True)]
     frame = pl.DataFrame(pa.table(columns, schema=key_schema))
-    encoded = FORMATS[query.format].encoder_of(key_schema, query.key_schema_id).encode(frame)
+    encoded = FORMATS[form].encoder_of(key_schema, schema_id).encode(frame)
     return [bytes(key) for key in encoded]
 
 

@@ -10,7 +10,7 @@ the stream advances.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,15 +23,19 @@ from connectors.formats import JsonEncoder
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
 from connectors.kafka.logs.fold import Fold
+from connectors.kafka.logs.followed_fold import FollowedFold
 from connectors.kafka.logs.internal_log import writer_headers
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from connectors.kafka.records.record_columns import Headers, Records
 from dsms.coordinator.results.decoded_rows import decoded_rows
+from dsms.coordinator.results.decoded_table import DecodedTable
 from dsms.coordinator.results.relations import Message
+from dsms.coordinator.results.wanted_keys import wanted_keys
 from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
+from dsms.tables.equal_values import EqualValues
 from dsms.tables.select_budget import Budget
 from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import ExternalError, Fenced, UserError
@@ -50,7 +54,8 @@ WRITER = "tables"
 class _FoldedLog:
     """The content of a table up to the `next` offset of each partition of its log."""
 
-    fold: Fold
+    fold: FollowedFold
+    decoded: DecodedTable
     next: dict[int, int] = field(default_factory=dict)
 
 
@@ -102,30 +107,43 @@ class ClusterTables:
 
     def content(self, table: Table) -> TableContent:
         """The current content of a table."""
-        return TableContent(table, self._valid_fold(table))
+        rows = self._valid_rows(table)
+        return TableContent(table, self._folded[table.id].fold, rows)
 
-    def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
-        """The rows at an instant, or the current rows if it is None. The budget limits the work."""
-        fold = self._valid_fold(table)
+    def rows_at(self, table: Table, at: int | None, budget: Budget, wanted: EqualValues) -> pa.Table:
+        """The rows at an instant, or the current rows if it is None; rows with other than the wanted values may be left
+        out. The budget limits the work."""
+        fold = self._read(table)
+        budget.check_relation(table.name, fold.bytes)
         if at is not None and at < fold.last:
-            fold = self._fold(table, fold.bad, at)
-            for piece in pieces(self._kafka, decided_ranges(self._admin, table.topic, table.source.start)):
-                fold.take(piece)
-                budget.check()
+            self._valid_rows(table)  # finds the invalid values
+            return self._rows_before(table, at, budget)
+        return self._valid_rows(table, wanted_keys(table.key_schema, wanted) if wanted else None)
+
+    def _rows_before(self, table: Table, at: int, budget: Budget) -> pa.Table:
+        """The rows at an earlier instant, from the start of the log."""
+        bad, marked_by = self._folded[table.id].fold.bad, table.source.marked_by
+        fold = Fold(keyed=True, at=at, bad=bad, refused=self._refused, marked_by=marked_by)
+        for piece in pieces(self._kafka, decided_ranges(self._admin, table.topic, table.source.start)):
+            fold.take(piece)
+            budget.check()
         budget.check_relation(table.name, fold.bytes)
         return decoded_rows(list(fold.values()), table.schema).table
 
-    def _valid_fold(self, table: Table) -> Fold:
-        """The current content of a table. Invalid values, which others have written, may have replaced valid rows: then
-        the log is folded again without those values."""
+    def _valid_rows(self, table: Table, keys: Collection[bytes] | None = None) -> pa.Table:
+        """The current rows of a table, or those of some keys. Invalid values, which others have written, may have
+        replaced valid rows: then the log is folded again without those values."""
         fold = self._read(table)
-        if bad := decoded_rows(list(fold.values()), table.schema).bad:
-            self._folded[table.id] = _FoldedLog(self._fold(table, fold.bad | bad), dict(table.source.start))
-            return self._valid_fold(table)
-        return fold
+        rows = self._folded[table.id].decoded.at(FOREVER, keys)
+        if rows.bad:
+            self._folded[table.id] = self._log_of(table, fold.bad | rows.bad)
+            return self._valid_rows(table, keys)
+        return rows.table
 
-    def _fold(self, table: Table, bad: frozenset[bytes] = frozenset(), at: int = FOREVER) -> Fold:
-        return Fold(keyed=True, at=at, bad=bad, refused=self._refused, marked_by=table.source.marked_by)
+    def _log_of(self, table: Table, bad: frozenset[bytes] = frozenset()) -> _FoldedLog:
+        marked_by = table.source.marked_by
+        fold = FollowedFold(keyed=True, at=FOREVER, bad=bad, refused=self._refused, marked_by=marked_by)
+        return _FoldedLog(fold, DecodedTable(fold, table.schema, "json"), dict(table.source.start))
 
     def _refused(self, message: Message, reason: str) -> None:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
@@ -160,7 +178,9 @@ class ClusterTables:
 
     def _read(self, table: Table) -> Fold:
         """The fold of all committed records. Reads only those that were not read before."""
-        log = self._folded.setdefault(table.id, _FoldedLog(self._fold(table), dict(table.source.start)))
+        if table.id not in self._folded:
+            self._folded[table.id] = self._log_of(table)
+        log = self._folded[table.id]
         for unread in decided_ranges(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
                 log.fold.take(piece)
@@ -224,10 +244,11 @@ class TableContent:
 
     table: Table
     fold: Fold
+    all_rows: pa.Table
 
     def rows(self) -> pa.Table:
         """All rows."""
-        return decoded_rows(list(self.fold.values()), self.table.schema).table
+        return self.all_rows
 
     def holds(self, keys: pa.Table) -> list[bool]:
         """Whether each of the keys has a row."""

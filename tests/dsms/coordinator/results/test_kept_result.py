@@ -217,3 +217,19 @@ def test_results_not_used_for_longest_leave() -> None:
         results.shrink()
     assert results.of(queries[2], lambda: (SCHEMA, ("k",))) is made[2]
     assert results.of(queries[0], lambda: (SCHEMA, ("k",))) is not made[0]
+
+
+def test_a_table_is_decoded_again_when_many_rows_have_changed() -> None:
+    log = ScriptedLog()
+    result = kept(log, keyed=True)
+    for k in range(3_000):
+        log.append(1, "+", k, 0, keyed=True)
+    assert result.rows_at(1, 2, budget()).num_rows == 3_000  # type: ignore[union-attr]
+    for k in range(0, 3_000, 2):
+        log.append(2, "-" if k % 3 else "+", k, 7, keyed=True)
+    log.append(3, "+", 9_999, 5, keyed=True)
+    expected = Counter({(k, 0): 1 for k in range(1, 3_000, 2)} | {(k, 7): 1 for k in range(0, 3_000, 6)})
+    assert rows(result.rows_at(2, 4, budget())) == expected
+    assert rows(result.rows_at(3, 4, budget())) == expected + Counter([(9_999, 5)])
+    assert rows(result.rows_at(2, 4, budget())) == expected
+    assert rows(result.rows_at(1, 4, budget())) == Counter({(k, 0): 1 for k in range(3_000)})
