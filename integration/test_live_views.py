@@ -138,3 +138,14 @@ def test_a_table_between_statements(kafka: str) -> None:
         assert selected(tables, "SELECT k FROM t WHERE name = 'b!'") == [[2]]
         assert selected(tables, "SELECT * FROM t ORDER BY k") == [[1, "a"], [2, "b!"]]
         assert sorted(tables.relation("t", first, 9).rows) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_view_with_a_table_that_nobody_has_written_since(kafka: str) -> None:
+    script = f"CREATE TABLE names (k INT PRIMARY KEY, name TEXT); {SCRIPT}"
+    with published_views(kafka, f"c{uuid.uuid4().hex[:10]}", script) as made, reading(made, PATIENT) as tables:
+        changed(tables, "INSERT INTO names VALUES (1, 'one'), (2, 'two')")
+        began = tables.relation("names", None, 9).instant
+        for later in (1, 2, 3):
+            made.publish({"best": began + later + 1}, {"best": [(began + later, "+", {"k": 1}, {"k": 1, "v": later})]})
+        asked = "SELECT name, v FROM names JOIN best USING (k)"
+        assert selected(tables, asked) == [["one", 3]]

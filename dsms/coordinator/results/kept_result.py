@@ -115,6 +115,8 @@ class KeptResult:
 
     def _follow(self, frontier: int, budget: Budget) -> None:
         if self._loaded and frontier <= self._below:
+            if not self.query.shares:  # there are no later records yet
+                self._complete_until = self._clock() + _UNCOMPACTED_S
             return
         identity = self._log.identity(self.query.topic)
         if identity != self._identity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -33,6 +34,8 @@ from operators.core.errors import UserError
 
 #: A Kafka message; this module uses its topic, partition and offset.
 Message = Any
+#: Kept results by the ids of their queries. They stay for the statement that has them.
+Ready = Mapping[str, KeptResult]
 #: The most seconds to wait until an instant is final in all results of a SELECT at which all of them are known.
 _READY_S = 5.0
 
@@ -48,6 +51,20 @@ class CurrentTables(Protocol):
     def last_instant(self, tables: Iterable[Table]) -> int:
         """The last instant that is final in all of these tables."""
         ...
+
+    def send_heartbeats(self, tables: Iterable[Table]) -> None:
+        """Makes the instants up to the present final in the tables that statements write."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a statement reads: the results that are ready for it, by the ids of their queries; the objects that it reads
+    each as of its own last final instant; the values of columns without which rows may be left out."""
+
+    ready: Ready
+    apart: frozenset[str] = frozenset()
+    wanted: Mapping[str, EqualValues] = field(default_factory=dict)
 
 
 class Relations:
@@ -69,25 +86,26 @@ class Relations:
         """Lets the kept result of a dropped query go, given by its id."""
         self._kept.forget(query)
 
-    def make_ready(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> None:
+    def make_ready(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Ready:
         """Reads the results of queries as far as they are published, and waits until an instant is final in all of them
         at which all of them are known. The topic of a keyed result is compacted: it may lack what a change replaced,
         so the result is known from the last instant on that was in the topic when it was first read."""
         found = [_readable(catalog.find(name)) for name in names]
         queries = [item for item in found if isinstance(item, Query) and item.periodic is None]
+        ready = {query.id: self._kept_result(query, catalog) for query in queries}
         pause, deadline = threading.Event(), time.monotonic() + _READY_S
         while queries:
             self._published.read_on()
             frontiers = self._frontiers(queries)
             common = min(_last_instant(query, frontiers) for query in queries)
             for query in queries:
-                self._kept_result(query, catalog).follow(_last_instant(query, frontiers) + 1, budget)
-            self._kept.shrink()
-            floors = (self._kept_result(query, catalog).floor for query in queries)
-            if max(floors) <= common or time.monotonic() > deadline:
-                return
+                ready[query.id].follow(_last_instant(query, frontiers) + 1, budget)
+            if max(kept.floor for kept in ready.values()) <= common or time.monotonic() > deadline:
+                break
             budget.check()
             pause.wait(0.02)
+        self._kept.shrink()
+        return ready
 
     def _kept_result(self, query: Query, catalog: Catalog) -> KeptResult:
         return self._kept.of(query, lambda: schema_and_keys(query, catalog))
@@ -100,6 +118,8 @@ class Relations:
         tables = [item for item in readable if isinstance(item, Table)]
         frontiers = self._frontiers(queries) if queries else {}
         instants = [_last_instant(query, frontiers) for query in queries]
+        if instants and tables and self._tables.last_instant(tables) < min(instants):
+            self._tables.send_heartbeats(catalog.written_tables())  # so that tables do not hold views back
         return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
 
     def at(
@@ -107,16 +127,21 @@ class Relations:
         instant: int | None,
         catalog: Catalog,
         budget: Budget,
-        apart: frozenset[str] = frozenset(),
-        wanted: Mapping[str, EqualValues] | None = None,
+        reading: Reading,
     ) -> Relation:
-        """Reads objects by name as of one instant, objects in `apart` each as of its own last final instant. If
-        `instant` is None, reads the current rows of tables. Of objects in `wanted`, it may leave out rows with other
-        values."""
+        """Reads objects by name as of one instant. If `instant` is None, reads the current rows of tables."""
 
         def rows(name: str) -> pa.Table:
-            own = self.final(name, None, catalog) if name in apart else instant
-            return self._rows(_readable(catalog.find(name)), own, catalog, budget, (wanted or {}).get(name, {}))
+            item, values = _readable(catalog.find(name)), reading.wanted.get(name, {})
+            own = self.final(name, None, catalog) if name in reading.apart else instant
+            if isinstance(item, Table):
+                return self._tables.rows_at(item, own, budget, values)
+            if item.periodic is not None:
+                return clock_rows(item, _given(own, item.name), catalog)
+            kept = reading.ready.get(item.id) or self._kept_result(item, catalog)
+            assert own is not None
+            found = self._kept_rows(item, kept, own, budget, values)
+            return self._folded_rows(item, own, catalog, budget) if found is None else found
 
         return rows
 
@@ -124,9 +149,9 @@ class Relations:
         """Reads objects for a statement that changes a table: the current rows of tables, everything else as of one
         final instant."""
         others = [name for name in names if not isinstance(catalog.find(name), Table)]
-        self.make_ready(others, catalog, budget)
+        reading = Reading(self.make_ready(others, catalog, budget))
         instant = self.common_instant(others, catalog)
-        final, current = self.at(instant, catalog, budget), self.at(None, catalog, budget)
+        final, current = self.at(instant, catalog, budget, reading), self.at(None, catalog, budget, reading)
         return lambda name: current(name) if isinstance(catalog.find(name), Table) else final(name)
 
     def final(self, name: str, instant: int | None, catalog: Catalog) -> int:
@@ -139,21 +164,15 @@ class Relations:
             raise UserError(f"instant {instant} is not final yet", hint=f'"{name}" is final up to {last}')
         return last if instant is None else instant
 
-    def _rows(
-        self, item: Query | Table, instant: int | None, catalog: Catalog, budget: Budget, wanted: EqualValues
-    ) -> pa.Table:
-        if isinstance(item, Table):
-            return self._tables.rows_at(item, instant, budget, wanted)
-        if item.periodic is not None:
-            return clock_rows(item, _given(instant, item.name), catalog)
-        assert instant is not None
+    def _kept_rows(
+        self, item: Query, kept: KeptResult, instant: int, budget: Budget, wanted: EqualValues
+    ) -> pa.Table | None:
         frontier = _last_instant(item, self._frontiers([item])) + 1
-        kept = self._kept_result(item, catalog)
         key_schema = pa.schema([kept.schema.field(key) for key in kept.keys])
         keys = wanted_keys(key_schema, wanted, item.format, item.key_schema_id) if wanted else None
         rows = kept.rows_at(instant, frontier, budget, keys)
         self._kept.shrink()
-        return self._folded_rows(item, instant, catalog, budget) if rows is None else rows
+        return rows
 
     def _folded_rows(self, item: Query, instant: int, catalog: Catalog, budget: Budget) -> pa.Table:
         """The rows at an instant before those that are kept, from the start of the topic."""

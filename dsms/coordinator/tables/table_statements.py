@@ -16,7 +16,8 @@ import structlog
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import Partition, delete_topic, latest, partition_counts, topic_ids
-from dsms.coordinator.results.relations import Relations
+from dsms.coordinator.results.kept_result import KeptResult
+from dsms.coordinator.results.relations import Reading, Ready, Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
 from dsms.coordinator.tables.table_logs import ClusterTables
@@ -217,13 +218,14 @@ class TableStatements:
         self, ask: Callable[[Catalog], Asking], choose: Callable[[Asking, Catalog], int | None], budget: Budget
     ) -> _Snapshot:
         """All rows that a query reads, as of the instant that is chosen once results are ready."""
-        self._make_ready(ask, budget)
+        ready = self._ready(ask, budget)
         with self._running:
             catalog = self._catalog()
             asked = ask(catalog)
-            instant, apart = choose(asked, catalog), _read_separately(asked)
-            wanted = equal_values(asked) if isinstance(asked, OneTimeQuery) else None
-            relation, names = self._relations.at(instant, catalog, budget, apart, wanted), list(asked.objects.values())
+            instant = choose(asked, catalog)
+            wanted = equal_values(asked) if isinstance(asked, OneTimeQuery) else {}
+            reading = Reading(ready, _read_separately(asked), wanted)
+            relation, names = self._relations.at(instant, catalog, budget, reading), list(asked.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
         try:
@@ -232,15 +234,17 @@ class TableStatements:
             self._reads.end()
         return _Snapshot(asked, instant, tables | results, catalog)
 
-    def _make_ready(self, ask: Callable[[Catalog], Asking], budget: Budget) -> None:
+    def _ready(self, ask: Callable[[Catalog], Asking], budget: Budget) -> Ready:
+        """Makes the results ready that a query reads, without holding up other statements."""
         with self._running:
             catalog = self._catalog()
             self._reads.begin()
         try:
             asked = ask(catalog)
-            apart = _read_separately(asked)
+            apart, ready = _read_separately(asked), dict[str, KeptResult]()
             for names in ({*asked.objects.values()} - apart, *({name} for name in apart)):
-                self._relations.make_ready(names, catalog, budget)
+                ready |= self._relations.make_ready(names, catalog, budget)
+            return ready
         finally:
             self._reads.end()
 

@@ -233,3 +233,20 @@ def test_a_table_is_decoded_again_when_many_rows_have_changed() -> None:
     assert rows(result.rows_at(3, 4, budget())) == expected + Counter([(9_999, 5)])
     assert rows(result.rows_at(2, 4, budget())) == expected
     assert rows(result.rows_at(1, 4, budget())) == Counter({(k, 0): 1 for k in range(3_000)})
+
+
+def test_what_comes_after_a_pause_is_known_if_nothing_came_in_it() -> None:
+    log = ScriptedLog()
+    result = kept(log, keyed=True)
+    log.append(1, "+", 0, 10, keyed=True)
+    result.follow(2, budget())
+    log.clock += 60
+    result.follow(2, budget())
+    log.append(2, "+", 0, 20, keyed=True)
+    log.append(3, "+", 0, 30, keyed=True)
+    assert rows(result.rows_at(2, 3, budget())) == {(0, 20): 1}
+    log.clock += 60
+    log.append(4, "+", 0, 40, keyed=True)
+    log.append(5, "+", 0, 50, keyed=True)
+    assert result.rows_at(4, 5, budget()) is None
+    assert rows(result.rows_at(5, 6, budget())) == {(0, 50): 1}
