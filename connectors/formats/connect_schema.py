@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from connectors.formats.base import NotARow, ValueMismatch
 from connectors.formats.calendar_text import date_text, timestamp_text
 from connectors.formats.connect_names import ISO_DATE, ISO_TIMESTAMPS, VARIABLE_DECIMAL, logical_of, scale_of
 from connectors.formats.connect_values import unscaled, without_zone
+from connectors.formats.json_reading import read_json
 from connectors.formats.type_names import type_name
 from connectors.formats.values import mismatch_error
 from operators.core.calendar_range import DAY_US
@@ -27,7 +27,6 @@ Conversion = Callable[[Any], object]
 #: The number of schemas in the cache, and the bytes of the largest one: the cache stays below 26 MB. A topic has only a
 #: few schemas.
 _MAX_SCHEMAS, _LARGEST_SCHEMA = 100, 256 * 1024
-_UNTYPED = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -66,7 +65,7 @@ class ConnectRows:
             conversions = self._found(schema, part)
             if len(self._conversions) < _MAX_SCHEMAS and len(schema) <= _LARGEST_SCHEMA:
                 self._conversions[schema, part] = conversions
-        return _ENCODE(_converted(conversions, _UNTYPED(row))) if conversions else row
+        return _ENCODE(_converted(conversions, read_json(row))) if conversions else row
 
     def _found(self, schema: bytes, part: str | None) -> Mapping[str, Conversion]:
         if schema == b"null":

@@ -11,7 +11,8 @@ import pyarrow as pa
 from connectors.formats.base import Decoded, NotARow, Refusal, read_each
 from connectors.formats.connect_schema import ConnectRows
 from connectors.formats.debezium_unavailable import Unavailable
-from connectors.formats.json_decode import NOT_JSON, JsonDecoder, json_fault
+from connectors.formats.json_decode import JsonDecoder
+from connectors.formats.json_reading import NOT_JSON, json_fault
 
 #: The column with the operation of a change: `u` for an upsert, `-` for a deletion.
 OPERATION = "__operation"

@@ -6,7 +6,7 @@ refuses it with a reason.
 """
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -20,16 +20,14 @@ from connectors.formats.base import Decoded, Indices, Refusal, ValueMismatch, em
 from connectors.formats.binary_column import sizes_of
 from connectors.formats.calendar_columns import day_column, microsecond_column
 from connectors.formats.json_native import NativeJson, native_json
+from connectors.formats.json_reading import NOT_JSON, json_fault, read_json
 from connectors.formats.native_rows import MOST_BYTES
 from connectors.formats.row_decode import row_values
 from connectors.formats.values import Check, check_field, fold, integer_range
 
-#: The errors of reading text that is not JSON, or has a number whose exponent is too large for a Decimal.
-NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation)
 #: The most values that are decoded at once in Python.
 _SLICE = 1 << 14
 _CALENDAR = {pa.date32(): day_column, pa.timestamp("us"): microsecond_column}
-_UNTYPED = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class JsonDecoder:
@@ -65,7 +63,7 @@ class JsonDecoder:
 
     def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded keys of a value that `decode` has accepted."""
-        return frozenset(map(str.casefold, _UNTYPED.decode(value)))
+        return frozenset(map(str.casefold, read_json(value)))
 
     def _natively(self, native: NativeJson, values: Sequence[bytes]) -> Decoded:
         frame, doubt = native.decode(values)
@@ -112,7 +110,7 @@ class JsonDecoder:
         rows, kept, refused = [], [], []
         for index in rest:
             try:
-                record = _UNTYPED.decode(values[index])
+                record = read_json(values[index])
                 rows.append(row_values(self._checks, record))
                 kept.append(index)
                 self._learn(record)
@@ -239,14 +237,3 @@ def _check_after(field: "pa.Field[Any]") -> Check | None:
     if pa.types.is_integer(declared) or declared in (pa.bool_(), pa.float64(), pa.string()):
         return None
     return check_field(field)
-
-
-def json_fault(error: Exception) -> str:
-    """The reason of one of the errors `NOT_JSON`, in one line.
-
-    >>> json_fault(RecursionError())
-    'nested too deeply'
-    """
-    if isinstance(error, InvalidOperation):
-        return "the exponent of a number has more than 18 digits"
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]

@@ -15,8 +15,11 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from connectors.formats.base import ValueMismatch, frame_of
 from connectors.formats.binary_column import BinaryColumn, placed
-from connectors.formats.native_rows import Kind, RowMemory, Storage, address, storage_of
+from connectors.formats.json_reading import NOT_JSON, read_json
+from connectors.formats.native_rows import Bytes, Kind, RowMemory, Storage, address, storage_of
+from connectors.formats.values import check_field
 from connectors.native.library import library
 
 Mask = NDArray[np.bool_]
@@ -33,41 +36,75 @@ class _Key(ctypes.Structure):
     ]
 
 
-class NativeJson:
-    """Decodes JSON objects into columns of types that the native part knows."""
+class _Reader(ctypes.Structure):
+    """`json_reader_t` in json_rows.c: the objects, their columns, and the memory for texts that have escapes."""
 
-    def __init__(self, schema: pa.Schema, storages: Sequence[Storage], native: ctypes.CDLL) -> None:
-        self._fields, self._storages = list(schema), storages
-        self._decode = native.dsms_json_rows
+    _fields_ = [
+        ("raw", ctypes.c_void_p),
+        ("keys", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("ascii", ctypes.c_int64),
+        ("unescaped", ctypes.c_void_p),
+        ("used", ctypes.c_int64),
+    ]
+
+
+class NativeJson:
+    """Decodes JSON objects into columns. A value whose type the native part does not know is found by it, and read in
+    Python.
+    """
+
+    def __init__(self, schema: pa.Schema, native: ctypes.CDLL) -> None:
+        self._fields, self._decode = list(schema), native.dsms_json_rows
+        self._storages = [_storage(field.type) for field in schema]
+        self._checks = [check_field(field) for field in schema]
+        self._ascii = all(name.casefold().isascii() for name in schema.names)
         self._keys = (_Key * len(schema))(*(_key(name) for name in schema.names))
 
     def decode(self, values: Sequence[bytes]) -> tuple[pl.DataFrame, Mask]:
         """The columns of all values, and a mask of the values in doubt, whose rows are meaningless."""
-        column = placed(values)
-        memory, doubt = RowMemory(self._fields, self._storages, len(column)), np.empty(len(column), np.bool_)
-        self._run(column, memory, doubt)
-        return pl.DataFrame([memory.series(at, column.raw) for at in range(len(self._fields))]), doubt
+        objects = placed(values)
+        memory, doubt = RowMemory(self._fields, self._storages, len(objects)), np.empty(len(objects), np.bool_)
+        unescaped = self._run(objects, memory, doubt)
+        texts = [objects.raw, unescaped] if len(unescaped) else [objects.raw]
+        series = [memory.series(at, *texts) for at in range(len(self._fields))]
+        return pl.DataFrame([self._read(at, each, doubt) for at, each in enumerate(series)]), doubt
 
-    def _run(self, column: BinaryColumn, memory: RowMemory, doubt: Mask) -> None:
-        self._decode(
-            address(column.raw), address(column.starts), address(column.ends), ctypes.c_int64(len(column)), self._keys,
-            memory.targets, ctypes.c_int64(len(self._fields)), address(doubt),
+    def _run(self, objects: BinaryColumn, memory: RowMemory, doubt: Mask) -> Bytes:
+        """Decodes into the memory; returns the texts that had escapes."""
+        unescaped = np.empty(int(objects.sizes.sum()), np.uint8)
+        reader = _Reader(
+            objects.raw.ctypes.data, ctypes.addressof(self._keys), ctypes.addressof(memory.targets), len(self._fields),
+            self._ascii, unescaped.ctypes.data, 0,
         )  # fmt: skip
+        rows = ctypes.c_int64(len(objects))
+        self._decode(ctypes.byref(reader), address(objects.starts), address(objects.ends), rows, address(doubt))
+        return unescaped[: reader.used].copy()
+
+    def _read(self, at: int, column: pl.Series, doubt: Mask) -> pl.Series:
+        """The column, whose values are read in Python if they are text; marks those that are refused as in doubt."""
+        if self._storages[at].kind != Kind.SPAN:
+            return column
+        values: list[object] = []
+        for row, text in enumerate(column):
+            try:
+                values.append(None if text is None else self._checks[at](read_json(text)))
+            except (ValueMismatch, *NOT_JSON):
+                values.append(None)
+                doubt[row] = True
+        return frame_of(pa.schema([self._fields[at]]), [values]).to_series()
 
 
 def native_json(schema: pa.Schema) -> NativeJson | None:
-    """The native decoder of a schema; None without the native part, or if the schema has a type that it does not know,
-    or names that differ only in case.
-    """
-    native, storages = library(), [_storage(field.type) for field in schema]
-    known = [storage for storage in storages if storage is not None]
-    distinct = len({name.casefold() for name in schema.names}) == len(schema)
-    return NativeJson(schema, known, native) if native and distinct and len(known) == len(storages) else None
+    """The native decoder of a schema; None without the native part, or if names differ only in case."""
+    native, folded = library(), {name.casefold() for name in schema.names}
+    return NativeJson(schema, native) if native and len(folded) == len(schema) else None
 
 
-def _storage(declared: Any) -> Storage | None:
+def _storage(declared: Any) -> Storage:
     storage = storage_of(declared)
-    return None if storage is None or storage.kind == Kind.BYTES else storage
+    return Storage(Kind.SPAN) if storage is None or storage.kind == Kind.BYTES else storage
 
 
 def _key(name: str) -> _Key:

@@ -39,6 +39,7 @@ class Kind(IntEnum):
     DATE = 10
     TIMESTAMP = 11
     ENUM = 12
+    SPAN = 13
 
 
 class Target(ctypes.Structure):
@@ -78,9 +79,9 @@ _SIMPLE = {
 _INTEGERS = {8: Kind.INT8, 16: Kind.INT16, 32: Kind.INT32, 64: Kind.INT64}
 _BYTES = {
     Kind.INT8: 1, Kind.INT16: 2, Kind.INT32: 4, Kind.INT64: 8, Kind.FLOAT32: 4, Kind.FLOAT64: 8, Kind.BOOLEAN: 1,
-    Kind.TEXT: 16, Kind.BYTES: 16, Kind.DECIMAL: 16, Kind.DATE: 4, Kind.TIMESTAMP: 8, Kind.ENUM: 4,
+    Kind.TEXT: 16, Kind.BYTES: 16, Kind.DECIMAL: 16, Kind.DATE: 4, Kind.TIMESTAMP: 8, Kind.ENUM: 4, Kind.SPAN: 16,
 }  # fmt: skip
-_VIEWS = {Kind.TEXT: pa.string_view(), Kind.BYTES: pa.binary_view()}
+_VIEWS = {Kind.TEXT: pa.string_view(), Kind.BYTES: pa.binary_view(), Kind.SPAN: pa.binary_view()}
 
 
 @lru_cache(maxsize=256)
@@ -111,20 +112,20 @@ class RowMemory:
             target.least, target.greatest = storage.least, storage.greatest
             target.values, target.valid = values.ctypes.data, None if valid is None else valid.ctypes.data
 
-    def array(self, position: int, raw: Bytes) -> pa.Array[Any]:
-        """The column at a position. Its texts lie in `raw`."""
+    def array(self, position: int, *texts: Bytes) -> pa.Array[Any]:
+        """The column at a position. `texts` are the buffers to which its views point."""
         storage, values, valid = self._storages[position], self._values[position], self._valid[position]
         nulls = validity(None if valid is None or not self.targets[position].nulls else valid.view(np.bool_))
         if storage.kind == Kind.BOOLEAN:
             values = np.packbits(values.view(np.bool_), bitorder="little")
         buffers = [nulls, arrow_buffer(values)]
         if view := _VIEWS.get(storage.kind):
-            return pa.Array.from_buffers(view, self._count, [*buffers, arrow_buffer(raw)])
+            return pa.Array.from_buffers(view, self._count, [*buffers, *map(arrow_buffer, texts)])
         return pa.Array.from_buffers(self._fields[position].type, self._count, buffers)
 
-    def series(self, position: int, raw: Bytes) -> pl.Series:
+    def series(self, position: int, *texts: Bytes) -> pl.Series:
         """The same as a Polars series."""
-        return pl.Series(self._fields[position].name, self.array(position, raw))
+        return pl.Series(self._fields[position].name, self.array(position, *texts))
 
 
 def address(array: NDArray[Any]) -> ctypes.c_void_p:

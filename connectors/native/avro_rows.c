@@ -51,7 +51,7 @@ static inline int put_unscaled(target_t *t, int64_t row, const uint8_t *p, int64
 static inline int put_bytes(target_t *t, int64_t row, const uint8_t *raw, const uint8_t *p, int64_t size) {
     if (t->kind == DECIMAL) return put_unscaled(t, row, p, size);
     if (t->kind == TEXT && !is_utf8(p, p + size)) return 0;
-    put_view(t, row, raw, p, size);
+    put_view(t, row, 0, raw, p, size);
     return 1;
 }
 

@@ -1,9 +1,9 @@
 /* Decodes JSON objects (RFC 8259) into the columns of rows.
  *
  * The functions are pure, as in records.c. They accept no text that is not JSON, but leave some in doubt that is: escapes in
- * text, keys that are not ASCII, a column's key that occurs twice, numbers of many digits, deep nesting.
+ * keys, some keys that are not ASCII, a column's key that occurs twice, numbers of many digits, deep nesting.
  */
-#include "rows.h"
+#include "json_texts.h"
 #include "texts.h"
 
 enum { DEEPEST = 32 };
@@ -14,46 +14,20 @@ typedef struct {
     int64_t size, folded_size;
 } json_key_t;
 
+/* The objects are in `raw`. Views with the buffer 0 point to `raw`, views with the buffer 1 to `unescaped`, which has room for
+ * as many bytes as the objects have, and has `used` bytes. `ascii` tells that all `folded` keys are ASCII. */
+typedef struct {
+    const uint8_t *raw;
+    const json_key_t *keys;
+    target_t *targets;
+    int64_t count, ascii;
+    uint8_t *unescaped;
+    int64_t used;
+} json_reader_t;
+
 static inline const uint8_t *space(const uint8_t *p, const uint8_t *end) {
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) p++;
     return p;
-}
-
-#define ONES 0x0101010101010101ull
-
-/* Moves to the first byte that is a quote, a backslash, a control character or not ASCII; `end` if there is none. */
-static inline const uint8_t *plain(const uint8_t *p, const uint8_t *end) {
-    for (; end - p >= 8; p += 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        uint64_t quote = word ^ ONES * '"', backslash = word ^ ONES * '\\';
-        uint64_t hit = ((quote - ONES) & ~quote) | ((backslash - ONES) & ~backslash) | ((word - ONES * 0x20) & ~word);
-        if ((hit = (hit | word) & HIGH_BITS)) return p + (__builtin_ctzll(hit) >> 3);
-    }
-    while (p < end && *p != '"' && *p != '\\' && *p >= 0x20 && *p < 0x80) p++;
-    return p;
-}
-
-static inline int is_hex(uint8_t c) { return is_digit(c) || (uint8_t)((c | 0x20) - 'a') < 6; }
-
-/* Moves over an escape; returns 0 for one that is not valid or may be half a surrogate pair. */
-static const uint8_t *escape(const uint8_t *p, const uint8_t *end) {
-    if (end - p < 2) return 0;
-    if (p[1] != 'u') return memchr("\"\\/bfnrt", p[1], 8) ? p + 2 : 0;
-    if (end - p < 6 || !is_hex(p[2]) || !is_hex(p[3]) || !is_hex(p[4]) || !is_hex(p[5])) return 0;
-    return (p[2] | 0x20) == 'd' && p[3] >= '8' ? 0 : p + 6;
-}
-
-/* Moves from the first byte of a text to the quote that ends it; returns 0 if it is not valid, or has escapes and these are
- * not `escaped`. */
-static inline const uint8_t *text_end(const uint8_t *p, const uint8_t *end, int escaped) {
-    while ((p = plain(p, end)) < end) {
-        if (*p == '"') return p;
-        if (*p >= 0x80) p = wide_character(p, end);
-        else p = escaped && *p == '\\' ? escape(p, end) : 0;
-        if (!p) return 0;
-    }
-    return 0;
 }
 
 static inline const uint8_t *word(const uint8_t *p, const uint8_t *end, const char *expected, int64_t size) {
@@ -101,15 +75,28 @@ static const uint8_t *skip(const uint8_t *p, const uint8_t *end, int depth) {
     }
 }
 
-/* Stores a text, or the date, timestamp or decimal that it contains. */
-static inline int put_text(target_t *t, int64_t row, const uint8_t *raw, const uint8_t *p, const uint8_t *quote) {
+/* Stores the text with escapes from p to its quote. */
+static inline void put_unescaped(json_reader_t *r, target_t *t, int64_t row, const uint8_t *p, const uint8_t *quote) {
+    const uint8_t *from = r->unescaped + r->used;
+    int64_t size = unescape(p, quote, r->unescaped + r->used) - from;
+    put_view(t, row, 1, r->unescaped, from, size);
+    r->used += size;
+}
+
+/* Stores the text that begins at p, or the date, timestamp or decimal in it; returns the quote that ends it, or 0. */
+static inline const uint8_t *put_text(json_reader_t *r, target_t *t, int64_t row, const uint8_t *p, const uint8_t *end) {
     int64_t v;
     number_t number;
+    const uint8_t *quote = text_end(p, end, 0);
+    if (!quote) {
+        if (t->kind == TEXT && (quote = text_end(p, end, 1))) put_unescaped(r, t, row, p, quote);
+        return quote;
+    }
     switch (t->kind) {
-    case TEXT: put_view(t, row, raw, p, quote - p); return 1;
-    case DATE: return quote - p == 10 && read_date(p, &v) && put_integer(t, row, v);
-    case TIMESTAMP: return read_timestamp(p, quote - p, &v) && put_integer(t, row, v);
-    case DECIMAL: return read_number(p, quote, &number) == quote && put_number(t, row, &number);
+    case TEXT: put_view(t, row, 0, r->raw, p, quote - p); return quote;
+    case DATE: return quote - p == 10 && read_date(p, &v) && put_integer(t, row, v) ? quote : 0;
+    case TIMESTAMP: return read_timestamp(p, quote - p, &v) && put_integer(t, row, v) ? quote : 0;
+    case DECIMAL: return read_number(p, quote, &number) == quote && put_number(t, row, &number) ? quote : 0;
     default: return 0;
     }
 }
@@ -132,12 +119,16 @@ static inline int put_json_number(target_t *t, int64_t row, const number_t *numb
 }
 
 /* Stores the value at p, and returns where it ends; 0 if it is in doubt. */
-static inline const uint8_t *json_value(const uint8_t *p, const uint8_t *end, target_t *t, int64_t row, const uint8_t *raw) {
+static inline const uint8_t *json_value(json_reader_t *r, const uint8_t *p, const uint8_t *end, target_t *t, int64_t row) {
     const uint8_t *from = p;
     number_t number;
     if (*p == 'n') return put_null(t, row) ? word(p, end, "null", 4) : 0;
     if (t->valid) t->valid[row] = 1;
-    if (*p == '"') return (p = text_end(from + 1, end, 0)) && put_text(t, row, raw, from + 1, p) ? p + 1 : 0;
+    if (t->kind == SPAN) {
+        if ((p = skip(p, end, 0))) put_view(t, row, 0, r->raw, from, p - from);
+        return p;
+    }
+    if (*p == '"') return (p = put_text(r, t, row, p + 1, end)) ? p + 1 : 0;
     if (*p != 't' && *p != 'f')
         return (p = read_number(p, end, &number)) && put_json_number(t, row, &number) ? p : 0;
     if (t->kind != BOOLEAN) return 0;
@@ -151,22 +142,43 @@ static inline int same_folded(const uint8_t *folded, const uint8_t *p, int64_t s
     return 1;
 }
 
+/* Whether a character that is not ASCII becomes ASCII in Python's casefold: ß, ſ, ẞ, the Kelvin sign, and the ligatures ﬀ to
+ * ﬆ. */
+static inline int folds_to_ascii(const uint8_t *p) {
+    switch (p[0]) {
+    case 0xc3: return p[1] == 0x9f;
+    case 0xc5: return p[1] == 0xbf;
+    case 0xe1: return p[1] == 0xba && p[2] == 0x9e;
+    case 0xe2: return p[1] == 0x84 && p[2] == 0xaa;
+    case 0xef: return p[1] == 0xac && p[2] <= 0x86;
+    default: return 0;
+    }
+}
+
+/* Whether a key that equals no column may be one in Python's casefold. */
+static inline int may_fold(const json_reader_t *r, const uint8_t *p, const uint8_t *end) {
+    int wide = 0, ascii = 1;
+    for (; p < end; p++) {
+        wide |= *p >= 0x80;
+        if (*p >= 0xc0) ascii &= folds_to_ascii(p);
+    }
+    return wide && (ascii || !r->ascii);
+}
+
 /* The column of a key; -1 if it has none, -2 if that is in doubt. The search begins at the column `guess`. */
-static inline int64_t column_of(const json_key_t *keys, int64_t count, int64_t guess, const uint8_t *p, int64_t size) {
-    for (int64_t i = 0, f = guess; i < count; i++, f = f + 1 == count ? 0 : f + 1) {
-        const json_key_t *key = keys + f;
+static inline int64_t column_of(const json_reader_t *r, int64_t guess, const uint8_t *p, int64_t size) {
+    for (int64_t i = 0, f = guess; i < r->count; i++, f = f + 1 == r->count ? 0 : f + 1) {
+        const json_key_t *key = r->keys + f;
         if (key->size == size && !memcmp(key->name, p, (size_t)size)) return f;
         if (key->folded_size == size && same_folded(key->folded, p, size)) return f;
     }
-    for (int64_t i = 0; i < size; i++)
-        if (p[i] >= 0x80) return -2;
-    return -1;
+    return may_fold(r, p, p + size) ? -2 : -1;
 }
 
 /* Decodes the object at p; returns where it ends, or 0 if it is in doubt. */
-static const uint8_t *json_object(const uint8_t *p, const uint8_t *end, const json_key_t *keys, target_t *targets,
-                                  int64_t count, int64_t row, const uint8_t *raw) {
+static const uint8_t *json_object(json_reader_t *r, const uint8_t *p, const uint8_t *end, int64_t row) {
     const uint8_t *key, *quote;
+    target_t *targets = r->targets;
     int64_t guess = 0;
     p = space(p, end);
     if (p >= end || *p != '{') return 0;
@@ -175,11 +187,11 @@ static const uint8_t *json_object(const uint8_t *p, const uint8_t *end, const js
     for (;;) {
         key = p = space(p, end);
         if (!(p = key_end(p, end, 0, &quote))) return 0;
-        int64_t f = column_of(keys, count, guess, key + 1, quote - key - 1);
+        int64_t f = column_of(r, guess, key + 1, quote - key - 1);
         if (f >= 0) {
-            if (targets[f].row == row || !(p = json_value(p, end, targets + f, row, raw))) return 0;
+            if (targets[f].row == row || !(p = json_value(r, p, end, targets + f, row))) return 0;
             targets[f].row = row;
-            guess = f + 1 == count ? 0 : f + 1;
+            guess = f + 1 == r->count ? 0 : f + 1;
         } else if (f == -2 || !(p = skip(p, end, 0))) {
             return 0;
         }
@@ -190,16 +202,14 @@ static const uint8_t *json_object(const uint8_t *p, const uint8_t *end, const js
 }
 
 /* Decodes objects to rows, sets `doubt[row]` for each row in doubt, and returns the number of these rows. Object i is
- * raw[starts[i]..ends[i]]; views of text point into `raw`. */
-int64_t dsms_json_rows(const uint8_t *raw, const int64_t *starts, const int64_t *ends, int64_t rows, const json_key_t *keys,
-                       target_t *targets, int64_t count, uint8_t *doubt) {
+ * raw[starts[i]..ends[i]]. */
+int64_t dsms_json_rows(json_reader_t *r, const int64_t *starts, const int64_t *ends, int64_t rows, uint8_t *doubt) {
     int64_t doubts = 0;
     for (int64_t row = 0; row < rows; row++) {
-        const uint8_t *end = raw + ends[row];
-        const uint8_t *p = json_object(raw + starts[row], end, keys, targets, count, row, raw);
+        const uint8_t *end = r->raw + ends[row], *p = json_object(r, r->raw + starts[row], end, row);
         int fine = p && space(p, end) == end;
-        for (int64_t f = 0; f < count; f++)
-            if (targets[f].row != row) fine &= put_null(targets + f, row);
+        for (int64_t f = 0; f < r->count; f++)
+            if (r->targets[f].row != row) fine &= put_null(r->targets + f, row);
         doubt[row] = !fine;
         doubts += !fine;
     }

@@ -12,8 +12,9 @@
 typedef unsigned __int128 uint128_t;
 
 /* How a column stores its values: integers of 1 to 8 bytes, floats, a byte for a boolean, a view for text and bytes, 16
- * bytes for a decimal, days and microseconds since 1970 for dates and timestamps, 4 bytes for the index of an enum's symbol. */
-enum { INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, ENUM };
+ * bytes for a decimal, days and microseconds since 1970 for dates and timestamps, 4 bytes for the index of an enum's symbol.
+ * A SPAN is a view of the bytes of a value that Python reads. */
+enum { INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, ENUM, SPAN };
 
 /* The memory of a column. Integers, dates and timestamps lie between `least` and `greatest`. The unscaled values of a
  * DECIMAL have `scale` digits after the point, and are less than the number whose low and high words are `least` and
@@ -38,12 +39,14 @@ typedef struct {
     };
 } view_t;
 
-static inline void put_view(target_t *t, int64_t row, const uint8_t *raw, const uint8_t *p, int64_t size) {
+/* Stores a view of bytes that lie in the buffer of this number, which begins at `raw`. */
+static inline void put_view(target_t *t, int64_t row, int32_t buffer, const uint8_t *raw, const uint8_t *p, int64_t size) {
     view_t view = {.size = (int32_t)size, .inlined = {0}};
     if (size <= 12) {
         memcpy(view.inlined, p, (size_t)size);
     } else {
         memcpy(view.prefix, p, 4);
+        view.buffer = buffer;
         view.offset = (int32_t)(p - raw);
     }
     ((view_t *)t->values)[row] = view;
@@ -84,7 +87,7 @@ static inline int put_decimal(target_t *t, int64_t row, uint128_t magnitude, int
 
 /* Makes a row null; returns 0 if the column is declared NOT NULL. A view and an index remain ones that can be followed. */
 static inline int put_null(target_t *t, int64_t row) {
-    if (t->kind == TEXT || t->kind == BYTES) memset((view_t *)t->values + row, 0, sizeof(view_t));
+    if (t->kind == TEXT || t->kind == BYTES || t->kind == SPAN) memset((view_t *)t->values + row, 0, sizeof(view_t));
     if (t->kind == ENUM) ((int32_t *)t->values)[row] = 0;
     if (!t->valid) return 0;
     t->valid[row] = 0;

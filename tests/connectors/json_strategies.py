@@ -31,6 +31,10 @@ _ODD = r"""
 "\ud834"
 "\udd1e"
 "\ud834x"
+"\ud834\u0041"
+"\ud834\ud834"
+"\udbff\udfff\ud800\udc00"
+"\u007f\u0080\u07ff\u0800\uffff"
 "\u0000"
 "\u00E9"
 "\n\t\"\\\/\b\f\r"
@@ -131,7 +135,16 @@ _RECORDS = r"""
 {"a":1/**/}
 {"a":1,"x":[}
 """
-LISTED_RECORDS = [*_RECORDS.strip().splitlines(), '{"a":1}\x00', '{"a":1} \n', "", " ", '\ufeff{"a":1}', '\x00{"a":1}']
+LISTED_RECORDS = [
+    *_RECORDS.strip().splitlines(),
+    '{"a":1,"x":' + "[" * 1_000_000,
+    '{"a":1}\x00',
+    '{"a":1} \n',
+    "",
+    " ",
+    '\ufeff{"a":1}',
+    '\x00{"a":1}',
+]
 _DRAWN = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str),
