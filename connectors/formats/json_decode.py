@@ -54,16 +54,13 @@ class JsonDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """Decodes each value to a row, or refuses it."""
-        if self._native is None:
+        total = sizes_of(values).sum() if self._native else 0
+        if self._native is None or (total > MOST_BYTES and len(values) == 1):
             return self._in_python(values)
-        if sizes_of(values).sum() > MOST_BYTES:
+        if total > MOST_BYTES:
             middle = len(values) // 2
             return joined([(0, self.decode(values[:middle])), (middle, self.decode(values[middle:]))])
         return self._natively(self._native, values)
-
-    def field_names(self, value: bytes) -> frozenset[str]:
-        """The case-folded keys of a value that `decode` has accepted."""
-        return frozenset(map(str.casefold, read_json(value)))
 
     def _natively(self, native: NativeJson, values: Sequence[bytes]) -> Decoded:
         frame, doubt = native.decode(values)

@@ -1,7 +1,7 @@
 /* Columns of decoded rows, and the checks of values that all record formats share.
  *
  * A decoder decides only what is clear. It marks a row as in doubt if it cannot prove each value of a column; the caller
- * then reads that row in Python, which accepts it or gives the reason why it is refused.
+ * then reads that row in Python, which accepts it or gives the reason why it is refused. Machines are little-endian.
  */
 #ifndef DSMS_ROWS_H
 #define DSMS_ROWS_H

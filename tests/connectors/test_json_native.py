@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.formats import JsonDecoder
+from connectors.formats import JsonDecoder, json_decode
 from connectors.formats.binary_column import BinaryColumn
 from connectors.formats.json_native import native_json
 from connectors.native.library import missing
@@ -182,6 +182,14 @@ def test_rows_in_doubt_come_back_in_order() -> None:
     result = JsonDecoder(pa.schema([("a", pa.string())])).decode(values)
     assert result.frame["a"].to_list() == ["a", "1", "2", "a", "4", "5", "a", "7", "8"]
     assert [refusal.index for refusal in result.refused] == [9, 10]
+
+
+def test_large_batches_are_divided(monkeypatch) -> None:
+    monkeypatch.setattr(json_decode, "MOST_BYTES", 20)
+    values = [b'{"a":"%b"}' % (b"x" * size) for size in (1, 30, 0, 5, 2)] + [b"no"]
+    result = JsonDecoder(pa.schema([("a", pa.string())])).decode(values)
+    assert result.frame["a"].str.len_bytes().to_list() == [1, 30, 0, 5, 2]
+    assert [refusal.index for refusal in result.refused] == [5]
 
 
 def test_columns_that_differ_only_in_case_are_left_to_python() -> None:
