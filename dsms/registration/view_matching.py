@@ -61,6 +61,8 @@ def merged_with(
     matching = [other for other in catalog.running() if other.shared and not own.isdisjoint(other.match_digests)]
     plans = {other.id: plan(other, catalog) for other in matching[:MAX_CANDIDATES]}
     alone = plan(draft, catalog, query)
+    if not _adds_state(alone, plans.values()):
+        return draft, []
     free = (other for other in matching if other.next_hints is None and other.id in plans)
     partners = (other for other in free if len(_ids(other.over)) + 2 <= MAX_MERGED)
     for other in itertools.islice(partners, MAX_PARTNERS):
@@ -101,7 +103,10 @@ def moved_onto(new: Query, catalog: Catalog, environment: Environment) -> list[Q
     candidates = (other for other in catalog.running() if other.id != new.id and _may_move(other, new))
     examined = {other.id: other for other in itertools.islice(candidates, MAX_CANDIDATES)}
     plans = {id: plan(other, catalog) for id, other in examined.items()}
-    containing = plan(new, catalog).optimized
+    created = plan(new, catalog)
+    if not _adds_state(created, plans.values()):
+        return []
+    containing = created.optimized
     moved = {id: node for id, known in plans.items() if (node := _computed_from(known, containing)) is not None}
     staying = _names_of_state([containing, *(known.optimized for id, known in plans.items() if id not in moved)])
     former = former_of(new, catalog)
@@ -168,6 +173,12 @@ def _can_begin(query: Query, catalog: Catalog, environment: Environment) -> bool
     except UserError:
         return False
     return True
+
+
+def _adds_state(query: PlannedQuery, others: Iterable[PlannedQuery]) -> bool:
+    """Whether a query has an operator with state that none of the others has. Otherwise it runs on their operators, and
+    nothing can be saved."""
+    return not _names_of_state([query.optimized]) <= _names_of_state(other.optimized for other in others)
 
 
 def _names_of_state(nodes: Iterable[logical.Node]) -> set[str]:
