@@ -62,6 +62,10 @@ class JsonDecoder:
             return joined([(0, self.decode(values[:middle])), (middle, self.decode(values[middle:]))])
         return self._natively(self._native, values)
 
+    def field_names(self, value: bytes) -> frozenset[str]:
+        """The case-folded keys of a value that `decode` has accepted."""
+        return frozenset(map(str.casefold, read_json(value)))
+
     def _natively(self, native: NativeJson, values: Sequence[bytes]) -> Decoded:
         frame, doubt = native.decode(values)
         if not doubt.any():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.formats import OPERATION, DebeziumDecoder, JsonDecoder, JsonEncoder, RowDecoder
+from connectors.formats import OPERATION, DebeziumDecoder, JsonDecoder, JsonEncoder, ListsFields, RowDecoder
 from connectors.formats.calendar_text import date_text, days, microseconds, timestamp_text
 from operators.core.errors import UserError
 from tests.connectors.formats_strategies import all_types, tables
@@ -192,6 +192,12 @@ def test_keys_match_exactly_or_else_without_regard_to_case_whatever_came_before(
     decoder = JsonDecoder(schema)
     assert decoder.decode(values).frame["datetime"].to_list() == [1, 3, 4, 5, None]
     assert decoder.decode(values).frame["datetime"].to_list() == [1, 3, 4, 5, None]
+
+
+def test_the_fields_of_a_record_are_its_keys_in_lower_case():
+    decoder = JsonDecoder(pa.schema([("a", pa.int32())]))
+    assert isinstance(decoder, ListsFields)
+    assert decoder.field_names(b'{"A": 1, "b": {"c": 2.5}}') == {"a", "b"}
 
 
 def test_rows_take_native_values():
