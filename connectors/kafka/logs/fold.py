@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka import Message
 
-from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER
+from connectors.kafka.client.names import BY_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.logs.internal_log import why_foreign_result
-from connectors.kafka.logs.result_ends import change_instant, header_instant
+from connectors.kafka.logs.result_ends import header_instant
 from operators.core.delta import BEGINNING, FOREVER
 
 #: Called for each record that is left out, with the reason.
@@ -38,7 +38,7 @@ class Fold:
         marked_by: str | None = None,
     ) -> None:
         self.at = at
-        self._marked_by = marked_by
+        self._marked_by, self._mark = marked_by, None if marked_by is None else f"{marked_by}/".encode()
         self.bad, self._refused = bad, refused
         #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
         self.last, self.later = BEGINNING, 0
@@ -54,20 +54,20 @@ class Fold:
         """Applies the next changes of the log."""
         for message in messages:
             headers = dict(message.headers() or [])
-            if (reason := why_foreign_result(message, self._marked_by)) is not None:
-                self._refused(message, reason)
+            if self._mark is not None and not (headers.get(BY_HEADER) or b"").startswith(self._mark):
+                self._refused(message, why_foreign_result(message, self._marked_by) or "")
                 continue
             if message.value() is None and HEARTBEAT_HEADER in headers:
                 self._advance(message, header_instant(headers, HEARTBEAT_HEADER))
                 continue
-            ts = change_instant(message)
+            ts = header_instant(headers, TS_HEADER)
             if ts is None:
                 self._refused(message, "not a change: it has no instant")
                 continue
             if ts > self.at:
                 self._skip(message, ts)
                 continue
-            if message.value() in self.bad:
+            if self.bad and message.value() in self.bad:
                 self._refused(message, "not a row of the declared columns")
                 continue
             self.last = max(self.last, ts)
