@@ -11,7 +11,7 @@ from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Form, Reply
 
 #: The most bytes of input, and the most seconds, of a quick SELECT.
-_LITTLE, _QUICK_S = 256 * 1024, 0.5
+_LITTLE, _QUICK_S = 16 * 1024 * 1024, 0.5
 #: For how many seconds all SELECTS have the lowest priority after one that was not quick, so that slow ones cannot take
 #: more than a sixtieth of a processor from the coordinator.
 _PAUSE_S = 30.0
