@@ -79,7 +79,7 @@ def _waiting_sources() -> Iterable[Patch]:
     """A silent source waits for all others of its query, silent ones included."""
 
     def heartbeats_due(
-        seen: Mapping[str, SourceActivity], groups: Iterable[SourceGroup]
+        seen: Mapping[str, SourceActivity], groups: Iterable[SourceGroup], _: object
     ) -> dict[str, dict[int, Heartbeat]]:
         listed = list(groups)
         due = {source: _beats(each, _time(source, seen, listed)) for source, each in seen.items()}

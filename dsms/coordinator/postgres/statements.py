@@ -124,7 +124,7 @@ def described_by(sql: str) -> str | None:
     with suppress(SqlError):
         for statement in parse(sql):
             if isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge) and statement.returning:
-                alias = None if isinstance(statement, st.Insert) else statement.alias
+                alias = getattr(statement, "alias", None)  # INSERT has none
                 table = exp.Table(this=exp.to_identifier(statement.table.text, quoted=True))
                 shown = exp.alias_(table, alias or statement.table.text, quoted=True, table=True)
                 return exp.select(*statement.returning).from_(shown).limit(0).sql(dialect=Dsms)

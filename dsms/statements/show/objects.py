@@ -12,6 +12,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.show.entities import ENTITIES, ShowEntities, parse_entities
 from dsms.statements.show.executors import EXECUTORS, ShowExecutors, parse_executors
+from dsms.statements.show.subplans import SUBPLANS, ShowSubplans, parse_subplans
 from dsms.statements.statement_kind import StatementKind
 
 _PLURALS: dict[str, st.Kind] = {
@@ -31,13 +32,15 @@ class Show(st.Statement):
     sql: str
 
 
-def _parse(cursor: Cursor, _: st.Name | None) -> Show | ShowEntities | ShowExecutors:
+def _parse(cursor: Cursor, _: st.Name | None) -> Show | ShowEntities | ShowExecutors | ShowSubplans:
     """All SHOW statements whose second word is in one list of the error message."""
     if cursor.peeks("COLUMNS"):
         cursor.fail("SHOW COLUMNS is not supported", "DESCRIBE name")
-    word = cursor.one_of((*_PLURALS, *ENTITIES, EXECUTORS), "kind")
+    word = cursor.one_of((*_PLURALS, *ENTITIES, EXECUTORS, SUBPLANS), "kind")
     if word == EXECUTORS:
         return parse_executors(cursor)
+    if word == SUBPLANS:
+        return parse_subplans(cursor)
     if word in ENTITIES:
         return parse_entities(cursor, word)
     cursor.end()

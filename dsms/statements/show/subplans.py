@@ -11,6 +11,8 @@ from dsms.sql.parser.cursor import Cursor
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind
 
+SUBPLANS = "SUBPLANS"
+
 
 @dataclass(frozen=True, slots=True)
 class ShowSubplans(st.Statement):
@@ -19,7 +21,8 @@ class ShowSubplans(st.Statement):
     sql: str
 
 
-def _parse(cursor: Cursor, _: st.Name | None) -> ShowSubplans:
+def parse_subplans(cursor: Cursor) -> ShowSubplans:
+    """The rest of the statement after its words."""
     cursor.end()
     return ShowSubplans(cursor.sql)
 
@@ -29,4 +32,4 @@ def _answer(statement: ShowSubplans, context: Context) -> StatementResult:
     return StatementResult("SHOW", f"{len(rows)} found", COLUMNS, rows)
 
 
-KIND = StatementKind(statement=ShowSubplans, starts={("SHOW", "SUBPLANS"): _parse}, answer=_answer, role="reader")
+KIND = StatementKind(statement=ShowSubplans, answer=_answer, role="reader")

@@ -120,4 +120,4 @@ def test_each_transaction_is_read_once_and_whole(native: bool, version: int, see
     expected = [b"%d/%d" % (n, at) for part in range(_PARTITIONS) for n in range(_TRANSACTIONS)
                 for at in range(part, _RECORDS, _PARTITIONS)]  # fmt: skip
     assert found == expected
-    assert sum(simulated.cluster.network.plan.happened.values()) > 5
+    assert sum(simulated.cluster.network.plan.happened.values()) > 2

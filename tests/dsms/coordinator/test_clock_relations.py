@@ -40,7 +40,7 @@ class NoKafka:
 
 @pytest.fixture
 def relations() -> Relations:
-    return Relations(cast(KafkaSettings, NoKafka()), "test", OneTable(), cast(Alarms, None))
+    return Relations(cast(KafkaSettings, NoKafka()), "test", OneTable(), cast(Alarms, None), 1)
 
 
 @pytest.fixture

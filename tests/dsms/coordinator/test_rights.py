@@ -120,6 +120,7 @@ def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_rea
         "ShowAudit",
         "ShowExecutors",
         "ShowFunctions",
+        "ShowSubplans",
         "AlterExecutor",
         "Index",
     }

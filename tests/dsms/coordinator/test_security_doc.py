@@ -27,6 +27,7 @@ CALLED = {
     "AlterExecutor": "ALTER EXECUTOR",
     "ShowEntities": "SHOW OPERATORS, QUEUES, SYNOPSES",
     "ShowExecutors": "SHOW EXECUTORS",
+    "ShowSubplans": "SHOW SUBPLANS",
     "ExplainAnalyze": "EXPLAIN ANALYZE",
     "Select": "SELECT",
 }
