@@ -34,9 +34,11 @@ from dsms.simulation.clients import Leading, Producer, StatementClient
 from dsms.simulation.engine import SimulatedEngine
 from dsms.simulation.history import AddedPartitions, History
 from dsms.simulation.processes import Service
+from dsms.simulation.select_answers import AnswersHere
 from dsms.simulation.topics import CopiedTopic, decisive, published, put
 from dsms.simulation.verdict import Records
 from dsms.state.stores import StateAddress
+from dsms.tables.select_process import SelectProcess
 
 CLUSTER, COORDINATOR = "sim", "coordinator"
 #: The faults that the world carries out itself.
@@ -113,7 +115,8 @@ class World:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Inside the block, product code runs in this world."""
-        with virtual(self.scheduler, [*self.disks.stand_ins(), *((each, _do_nothing) for each in _OF_REAL_PROCESSES)]):
+        nothing = ((each, _do_nothing) for each in _OF_REAL_PROCESSES)
+        with virtual(self.scheduler, [*self.disks.stand_ins(), *nothing, (SelectProcess, AnswersHere)]):
             yield
 
     def start(self) -> None:

@@ -13,7 +13,7 @@ from tests.support.pool_thread import on_pool_thread
 SEEDS = {
     "late commits": 135,
     "recreated topics": 68,
-    "unchecked files": 862,
+    "unchecked files": 29,
     "waiting sources": 27,
     "unlogged heartbeats": 27,
     "unread commits": 21,

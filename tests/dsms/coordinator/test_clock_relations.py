@@ -10,7 +10,7 @@ import pytest
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
-from dsms.coordinator.results.relations import Relations
+from dsms.coordinator.results.relations import Reading, Relations
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
 from dsms.tables.select_budget import Budget
@@ -50,7 +50,7 @@ def catalog() -> Catalog:
 
 def test_the_points_up_to_a_given_instant(relations: Relations, catalog: Catalog) -> None:
     assert relations.final("Sync3", 5, catalog) == 5
-    assert relations.at(5, catalog, NO_LIMITS)("Sync3").to_pylist() == [{"Timepoint": 1}, {"Timepoint": 4}]
+    assert relations.at(5, catalog, NO_LIMITS, Reading({}))("Sync3").to_pylist() == [{"Timepoint": 1}, {"Timepoint": 4}]
 
 
 def test_the_instant_is_that_of_the_other_objects(relations: Relations, catalog: Catalog) -> None:
@@ -61,7 +61,7 @@ def test_without_an_instant_the_error_says_how_to_give_one(relations: Relations,
     message = '"Sync3" is computed from the clock, so an instant must be given'
     assert relations.common_instant(["Sync3"], catalog) is None
     with pytest.raises(UserError, match=message) as refused:
-        relations.at(None, catalog, NO_LIMITS)("Sync3")
+        relations.at(None, catalog, NO_LIMITS, Reading({}))("Sync3")
     assert refused.value.hint == "read it together with a view or table, or as GET /v1/queries/Sync3/relation?at=…"
     with pytest.raises(UserError, match=message):
         relations.final("Sync3", None, catalog)
