@@ -17,7 +17,7 @@ SEEDS = {
     "waiting sources": 27,
     "unlogged heartbeats": 27,
     "unread commits": 21,
-    "unused heartbeats": 69,
+    "unused heartbeats": 318,
     "joined versions": 24,
 }
 
