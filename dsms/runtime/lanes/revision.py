@@ -54,9 +54,11 @@ def revised(
     current = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
     kept = [with_added_partitions(progress, _sources(progress, plan)) for progress in current]
     running = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
-    groups = [part for progress in running for part in rules.divided(progress)]
-    known = {query for progress in groups for query in progress.queries}
+    parts = [part for progress in running for part in rules.divided(progress)]
+    known = {query for progress in parts for query in progress.queries}
     compiled = dict(_compiled(before))
+    # a new query may have vertices with the keys of those of a dropped one, over another source
+    groups = [_trimmed(part, _lane(part.queries, plan, compiled)) for part in parts]
     new = [query for query in plan.queries if query not in known]
     first = (_first_progress(query, groups, plan, compiled) for query in new)
     fresh = [progress for progress in first if progress is not None]

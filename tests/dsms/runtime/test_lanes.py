@@ -26,6 +26,14 @@ def plan(sql: str = SQL) -> FragmentPlan:
     return plan_fragment(apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))[0], 1)
 
 
+def _without_u(sql: str) -> str:
+    """The statements about source T."""
+    about_u = "REGISTER SOURCE U (k INT) FROM u; ", "CREATE STREAM R OVER U KEY k; "
+    for statement in about_u:
+        sql = sql.replace(statement, "")
+    return sql
+
+
 def ids(planned: FragmentPlan, *names: str) -> set[str]:
     return {query.id for query in planned.queries.values() if query.name in names}
 
@@ -126,6 +134,21 @@ def test_a_dropped_query_takes_its_state_along() -> None:
     (lane,) = left.lanes.values()
     assert kept.runs[0].keys() == set(lane.flow.keys)
     assert len(kept.positions) == 1
+
+
+def test_a_query_that_is_dropped_and_created_again_over_a_new_source_finds_no_state() -> None:
+    """The executor sees both changes at once. The new source has the number of the old one, so the keys of the vertices
+    are equal, and an unrelated query has kept the lane."""
+    environment = FakeEnvironment({"t": {0: 0}, "u": {0: 0}})
+    before, _ = apply_all(SQL + OTHER, environment=environment)
+    first = revised(plan_fragment(before, 1), Manifest(targets=1), ())
+    assert lanes(first) == [{"V", "W", "X"}]
+    after, _ = apply_all(f"DROP SOURCE T CASCADE; {_without_u(SQL)}", before, environment)
+    second = revised(plan_fragment(after, 1), read(first, 7), (), first)
+    assert lanes(second) == [{"V", "W", "X"}]
+    (lane,), (progress,) = second.lanes.values(), second.manifest.lanes.values()
+    kept = {key for key, at in zip(lane.flow.keys, lane.flow.vertices, strict=True) if at.leaves == frozenset({1})}
+    assert {key for names in progress.runs for key in names} <= kept
 
 
 def test_failed_query_stays_alone_at_its_position() -> None:
