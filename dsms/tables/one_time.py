@@ -152,6 +152,11 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
     if column.type == field.type:
         check_times_in_columns(pa.table({field.name: column}))
         return column
+    if pa.types.is_interval(column.type):
+        raise UserError(
+            f'column "{field.name}" is {type_sql(field.type)}: an INTERVAL is no value of a column',
+            hint="add the interval to a time, or write it as text",
+        )
     if column.null_count == len(column):
         return pa.chunked_array([pa.array([None] * len(column), stored(field.type))]).cast(field.type)
     if not pa.types.is_nested(field.type) and not isinstance(column.type, pa.BaseExtensionType):

@@ -56,3 +56,10 @@ def test_rows_of_a_table_are_checked() -> None:
         assert cast_columns(given.slice(0, 2), pa.schema([("x", type_)])).num_rows == 2
     with pytest.raises(UserError, match='cannot cast "10000-01-01" to DATE'):
         cast_columns(pa.table({"given": ["10000-01-01"]}), pa.schema([("x", pa.date32())]))
+
+
+@pytest.mark.parametrize("type_", [pa.timestamp("us"), pa.string(), pa.int64()])
+def test_an_interval_is_no_value_of_a_column(type_: pa.DataType) -> None:
+    given = evaluate(OneTimeQueryWithRows("SELECT INTERVAL 1 DAY AS x", {}))
+    with pytest.raises(UserError, match='column "x" is .*: an INTERVAL is no value of a column'):
+        cast_columns(given, pa.schema([("x", type_)]))
