@@ -146,9 +146,28 @@ def test_a_query_that_is_dropped_and_created_again_over_a_new_source_finds_no_st
     after, _ = apply_all(f"DROP SOURCE T CASCADE; {_without_u(SQL)}", before, environment)
     second = revised(plan_fragment(after, 1), read(first, 7), (), first)
     assert lanes(second) == [{"V", "W", "X"}]
-    (lane,), (progress,) = second.lanes.values(), second.manifest.lanes.values()
+    assert_state_of_other_only(second)
+
+
+def assert_state_of_other_only(revision: Revision) -> None:
+    """No vertex has state but those over U, which the query OTHER reads."""
+    (lane,), (progress,) = revision.lanes.values(), revision.manifest.lanes.values()
     kept = {key for key, at in zip(lane.flow.keys, lane.flow.vertices, strict=True) if at.leaves == frozenset({1})}
     assert {key for names in progress.runs for key in names} <= kept
+
+
+def test_queries_that_start_again_beside_an_unrelated_one_find_no_state() -> None:
+    first = revised(plan(SQL + OTHER), Manifest(targets=1), ())
+    ((lane_id, stored),) = read(first, 7).lanes.items()
+    (lane,) = first.lanes.values()
+    lost = {lane.flow.keys[output.vertex] for output in lane.outputs if output.name in "VW"}
+    runs = [{key: run for key, run in stored.runs[0].items() if key not in lost}]
+    poorer = Manifest(lanes={lane_id: LaneManifest(stored.queries, stored.positions, runs)}, targets=1)
+    second = revised(first.plan, poorer, (), first)
+    assert second.rebuilt == ids(first.plan, "V", "W")
+    third = revised(first.plan, second.manifest, (), second)
+    assert lanes(third) == [{"V", "W", "X"}]
+    assert_state_of_other_only(third)
 
 
 def test_failed_query_stays_alone_at_its_position() -> None:
