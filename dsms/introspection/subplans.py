@@ -10,9 +10,10 @@ from dsms.introspection.operator_metrics import Operator
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.subplans import SharedSubplan, subplans_below
+from dsms.planner.physical.parts.send import Send
 
 #: The operator that sends elements to a link.
-SEND = "Send"
+SEND = Send.__name__
 #: The columns of the rows of SHOW SUBPLANS.
 COLUMNS = (
     "fragment",

@@ -108,8 +108,10 @@ class Catalog(msgspec.Struct, frozen=True):
         """The next version of the catalog, with these objects instead of its own; `new_ids` ids were given to them. The
         links of shared subplans that no query reads any more have to be deleted."""
         after = msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + new_ids, objects=objects)
+        if not (before := self.subplans()):
+            return after
         read = {subplan.topic for subplan in after.subplans()}
-        unread = [subplan for subplan in self.subplans() if subplan.topic not in read]
+        unread = [subplan for subplan in before if subplan.topic not in read]
         return after.with_dropped_topics(DroppedTopic(each.topic, each.id) for each in unread) if unread else after
 
     def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:

@@ -393,6 +393,12 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
         return self.sheddable or self.has_chosen_window_sizes
 
     @property
+    def may_share_parts(self) -> bool:
+        """Whether it may share single parts of its plan with other queries: it has no settings that are chosen while it
+        runs, and is no member of a family, whose queries share a plan as a whole."""
+        return self.shared and not self.grouped and not self.adjustable
+
+    @property
     def is_cql_stream(self) -> bool:
         """Whether the result is one of CQL's streams, which never retract."""
         return self.output not in ("streamed", "complete")

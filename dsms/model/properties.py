@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import singledispatch
 
 from dsms.model import logical
@@ -27,13 +27,14 @@ def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
     return (node.input,)
 
 
-def walk(node: logical.Node) -> Iterator[logical.Node]:
-    """A node and all nodes below it, parents first."""
+def walk(node: logical.Node, enters: Callable[[logical.Node], bool] = lambda node: True) -> Iterator[logical.Node]:
+    """A node and all nodes below it, parents first, without those below a node for which `enters` is False."""
     waiting = [node]
     while waiting:
         above = waiting.pop()
         yield above
-        waiting.extend(reversed(inputs(above)))
+        if enters(above):
+            waiting.extend(reversed(inputs(above)))
 
 
 def synchronised(node: logical.Node) -> bool:

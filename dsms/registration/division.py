@@ -11,8 +11,7 @@ from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query, Source
-from dsms.planner.optimizer.optimize import optimize
-from dsms.planner.physical.fragment_plan import PlannedQuery, divided, views_of
+from dsms.planner.physical.fragment_plan import PlannedQuery, divided, planned
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
 from dsms.sql.binder.bind import plan_of
@@ -56,16 +55,15 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
             hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
         )
     undivided = msgspec.structs.replace(query, **_RESET, shared=False, divided_at_version=catalog.version + 1)
-    node = plan_of(query.name, catalog)
+    others = catalog.without([query.name])
     if count == 1:
-        return placed(undivided, optimize(node), catalog.without([query.name]), environment.utilization())
-    return divided_among(count, undivided, node, catalog.without([query.name]), environment)
+        return placed(undivided, planned(undivided, catalog).optimized, others, environment)
+    return divided_among(count, undivided, plan_of(query.name, catalog), others, environment)
 
 
 def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environment) -> Query:
     """The query in another fragment, which starts from the beginning of the logs. Published results stay. Other
     fragments keep computing what it shares with them. Raises UserError if the query cannot move."""
-    check_fragment(fragment, environment)
     if query.since is not None or query.former is not None:
         raise UserError(
             f'{query.kind} "{query.name}" has replaced another one, so it cannot move to another fragment',
@@ -77,14 +75,14 @@ def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environ
         return msgspec.structs.replace(query, halted=False)
     moved = msgspec.structs.replace(query, **{**_RESET, "over": query.over, "match_digests": query.match_digests})
     moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1)
-    others = msgspec.structs.replace(catalog.without([query.name]), cluster=environment.cluster)
-    node = plan_of(query.name, catalog)
-    plan = PlannedQuery(query.id, query.name, node, moved, views=views_of(node, moved)).optimized
-    return placed(moved, plan, others, environment.utilization(), fragment)
+    others = catalog.without([query.name])
+    return placed(moved, planned(moved, catalog).optimized, others, environment, fragment)
 
 
-def check_fragment(fragment: str, environment: Environment) -> None:
-    """Raises UserError if there is no such fragment."""
+def check_fragment(fragment: str, environment: Environment, *, divided: bool) -> None:
+    """Raises UserError if there is no such fragment, or if the statement also asks for a number of fragments."""
+    if divided:
+        raise UserError("FRAGMENT cannot be combined with FRAGMENTS", hint="several fragments run a divided query")
     if fragment not in (known := environment.utilization()):
         raise UserError(f'there is no fragment "{fragment}"', hint=f"have: {', '.join(known)}")
 

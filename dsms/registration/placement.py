@@ -20,7 +20,8 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.subplans import SharedSubplan
 from dsms.planner.physical.parts.links import link_id
-from dsms.planner.physical.parts.subplans import digest_of, shareable, topic_of_subplan, worthwhile
+from dsms.planner.physical.parts.subplans import digest_of, shareable, shared_digest, topic_of_subplan
+from dsms.registration.environment import Environment
 
 #: Loads are rounded to quarters of the mean load, so that small differences do not matter.
 _STEPS = 4
@@ -39,10 +40,10 @@ def fragments_of(catalog: Catalog, count: int) -> list[str]:
 
 
 def placed(
-    draft: Query, plan: logical.Node, catalog: Catalog, utilization: Mapping[str, float], pinned: str | None = None
+    draft: Query, plan: logical.Node, catalog: Catalog, environment: Environment, pinned: str | None = None
 ) -> Query:
     """The query with the sources that it reads, assigned to a fragment, `pinned` if that is given. `plan` is its
-    optimised plan; `utilization` is the measured utilization of each fragment.
+    optimised plan.
 
     The fragment is that of the oldest query with which it shares operators with state, unless another one has much less
     work and the query can read what it shares from other fragments. A query that shares nothing runs in one of the
@@ -50,8 +51,8 @@ def placed(
     reads = tuple(source.id for source in properties.sources(plan))
     if draft.shares:
         return msgspec.structs.replace(draft, reads=reads)
-    sharing = _Sharing.of(draft, plan, catalog)
-    home = pinned or _chosen(draft, reads, sharing, catalog, utilization)
+    sharing = _Sharing.of(draft, plan, catalog, environment.cluster)
+    home = pinned or _chosen(draft, reads, sharing, catalog, environment.utilization())
     return msgspec.structs.replace(draft, reads=reads, fragment=home, **sharing.at(home))
 
 
@@ -76,9 +77,10 @@ def _shares_operators(draft: Query, other: Query) -> bool:
 
 @dataclass
 class _Cut:
-    """A plan in a fragment: the parts that it reads from others, and those with state that it computes itself."""
+    """A plan in a fragment: the parts that it reads from others, by id, and those with state that it computes
+    itself."""
 
-    links: list[SharedSubplan] = field(default_factory=list)
+    links: dict[str, SharedSubplan] = field(default_factory=dict)
     operators: list[str] = field(default_factory=list)
     #: The fragments that read each source for the query, by the id of the source.
     readers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -88,36 +90,57 @@ class _Cut:
         """Whether one fragment reads each source, so that it reports the rows in fault there."""
         return all(len(fragments) == 1 for fragments in self.readers.values())
 
+    def note_reader(self, part: logical.Node, fragment: str) -> None:
+        """Notes that a fragment reads the sources of a part, if that is a scan."""
+        if isinstance(part, logical.StreamScan):
+            for source in properties.sources(part):
+                self.readers[source.id].add(fragment)
+
+    def note_readers_below(self, node: logical.Node, subplan: SharedSubplan) -> None:
+        """Notes which fragments read the sources below a subplan."""
+        nested: dict[str | None, SharedSubplan] = {each.digest: each for each in subplan.links}
+        for part in properties.walk(node, lambda part: shared_digest(part) not in nested):
+            if (below := nested.get(shared_digest(part))) is not None:
+                self.note_readers_below(part, below)
+            else:
+                self.note_reader(part, subplan.fragment)
+
+
+#: The fragment that computes a part of a plan, and the subplans that this fragment reads for it.
+_Holder = tuple[str, tuple[SharedSubplan, ...]]
+
 
 @dataclass(frozen=True)
 class _Sharing:
-    """The parts of a query's plan that the catalog's queries compute as well. `holders` are, by the digest of such a
-    part, the fragment that computes it and the subplans that this fragment reads for it."""
+    """The parts of a query's plan that the catalog's queries compute as well, by digest. `known` are the existing
+    subplans, by digest and fragment; the topics of new ones belong to the `cluster`."""
 
     draft: Query
     plan: logical.Node
     catalog: Catalog
-    holders: Mapping[str, tuple[str, tuple[SharedSubplan, ...]]]
+    cluster: str
+    holders: Mapping[str, _Holder]
+    known: Mapping[tuple[str, str], SharedSubplan]
 
     @staticmethod
-    def of(draft: Query, plan: logical.Node, catalog: Catalog) -> _Sharing:
+    def of(draft: Query, plan: logical.Node, catalog: Catalog, cluster: str) -> _Sharing:
         """The parts that a query shares with those of a catalog."""
-        holders: dict[str, tuple[str, tuple[SharedSubplan, ...]]] = {}
-        if draft.shared and not draft.grouped and not draft.adjustable and draft.since is None:
-            computed: list[SharedSubplan | Query] = [*catalog.subplans(), *catalog.running()]
-            for other in computed:
-                for digest in other.operators:
-                    holders.setdefault(digest, (other.fragment, other.links))
-        return _Sharing(draft, plan, catalog, holders)
+        holders: dict[str, _Holder] = {}
+        subplans = catalog.subplans() if draft.may_share_parts else []
+        computed: list[SharedSubplan | Query] = [*subplans, *(catalog.running() if draft.may_share_parts else ())]
+        for other in computed:
+            for digest in other.operators:
+                holders.setdefault(digest, (other.fragment, other.links))
+        return _Sharing(draft, plan, catalog, cluster, holders, {(at.digest, at.fragment): at for at in subplans})
 
     def fragments(self) -> Iterator[str]:
         """The fragments that compute parts of the plan, those of the greatest parts first."""
-        found = (self.holders.get(digest_of(part)) for part in properties.walk(self.plan) if worthwhile(part))
+        found = map(self._holder, properties.walk(self.plan))
         return (holder[0] for holder in found if holder is not None)
 
     def may_leave(self, home: str, other: str) -> bool:
         """Whether the query can run in another fragment than `home`, and would read all from there that they share."""
-        if self.draft.grouped or self.draft.family is not None and self._family_is_at(home):
+        if self.draft.grouped or self._family_is_at(home):
             return False
         cut = self._cut(other)
         held = {digest for digest, (fragment, _) in self.holders.items() if fragment == home}
@@ -125,70 +148,59 @@ class _Sharing:
 
     def at(self, fragment: str) -> dict[str, object]:
         """The fields of the query if it runs in a fragment."""
-        if not (self.draft.shared and not self.draft.grouped and not self.draft.adjustable):
+        if not self.draft.may_share_parts:
             return {}
         cut = self._cut(fragment)
         if not cut.reads_each_source_once:
-            cut = _Cut(operators=list(self._operators(self.plan)))
-        return {"links": tuple(cut.links), "operators": tuple(dict.fromkeys(cut.operators))}
+            cut = _Cut(operators=_operators(self.plan))
+        return {"links": tuple(cut.links.values()), "operators": tuple(dict.fromkeys(cut.operators))}
 
     def _family_is_at(self, fragment: str) -> bool:
-        return any(other.family == self.draft.family and other.fragment == fragment for other in self.catalog.running())
+        family = self.draft.family
+        return family is not None and any(
+            other.family == family and other.fragment == fragment for other in self.catalog.running()
+        )
 
     def _cut(self, fragment: str) -> _Cut:
-        cut, waiting = _Cut(), [self.plan]
-        while waiting:
-            node = waiting.pop()
-            digest = digest_of(node) if worthwhile(node) else ""
-            holder = self.holders.get(digest)
-            if holder is not None and holder[0] != fragment and shareable(node):
-                subplan = self._subplan(digest, node, holder)
-                cut.links.append(subplan)
-                self._note_readers(cut, node, subplan)
+        cut = _Cut()
+        for part in properties.walk(self.plan, lambda part: not self._is_elsewhere(part, fragment)):
+            if self._is_elsewhere(part, fragment):
+                subplan = self._subplan(part)
+                cut.links[subplan.id] = subplan
+                cut.note_readers_below(part, subplan)
                 continue
-            if digest:
+            cut.note_reader(part, fragment)
+            if (digest := shared_digest(part)) is not None:
                 cut.operators.append(digest)
-            if isinstance(node, logical.StreamScan):
-                for source in properties.sources(node):
-                    cut.readers[source.id].add(fragment)
-            waiting.extend(reversed(properties.inputs(node)))
-        cut.links = list({subplan.id: subplan for subplan in cut.links}.values())
         return cut
 
-    def _note_readers(self, cut: _Cut, node: logical.Node, subplan: SharedSubplan) -> None:
-        """Notes which fragments read the sources below a subplan."""
-        below = {each.digest: each for each in subplan.links}
-        waiting = [node]
-        while waiting:
-            part = waiting.pop()
-            if worthwhile(part) and (nested := below.get(digest_of(part))) is not None:
-                self._note_readers(cut, part, nested)
-                continue
-            if isinstance(part, logical.StreamScan):
-                cut.readers[part.source.id].add(subplan.fragment)
-            waiting.extend(properties.inputs(part))
+    def _holder(self, part: logical.Node) -> _Holder | None:
+        digest = shared_digest(part)
+        return None if digest is None else self.holders.get(digest)
 
-    def _subplan(self, digest: str, node: logical.Node, holder: tuple[str, tuple[SharedSubplan, ...]]) -> SharedSubplan:
+    def _is_elsewhere(self, part: logical.Node, fragment: str) -> bool:
+        """Whether another fragment computes a part, from which it can be read."""
+        holder = self._holder(part)
+        return holder is not None and holder[0] != fragment and shareable(part)
+
+    def _subplan(self, node: logical.Node) -> SharedSubplan:
         """The shared subplan of a part that another fragment computes: the existing one, or a new one."""
-        fragment, links = holder
-        known = (each for each in self.catalog.subplans() if (each.digest, each.fragment) == (digest, fragment))
-        if (found := next(known, None)) is not None:
+        digest = digest_of(node)
+        fragment, links = self.holders[digest]
+        if (found := self.known.get((digest, fragment))) is not None:
             return found
-        parts = {digest_of(part) for part in properties.walk(node) if worthwhile(part)}
+        parts = set(map(shared_digest, properties.walk(node)))
         below = tuple(each for each in links if each.digest in parts)
-        operators = tuple(dict.fromkeys(self._operators(node, frozenset(each.digest for each in below))))
+        operators = tuple(dict.fromkeys(_operators(node, frozenset(each.digest for each in below))))
         name = f"{digest[:10]}v{self.catalog.version + 1}"
-        id, topic = link_id(self.draft.id, name), topic_of_subplan(self.catalog.cluster, self.draft.id, name)
+        id, topic = link_id(self.draft.id, name), topic_of_subplan(self.cluster, self.draft.id, name)
         return SharedSubplan(id, topic, digest, fragment, below, operators)
 
-    def _operators(self, node: logical.Node, without: frozenset[str] = frozenset()) -> Iterator[str]:
-        digest = digest_of(node) if worthwhile(node) else ""
-        if digest in without:
-            return
-        if digest:
-            yield digest
-        for below in properties.inputs(node):
-            yield from self._operators(below, without)
+
+def _operators(node: logical.Node, without: frozenset[str] = frozenset()) -> list[str]:
+    """The digests of the parts of a plan with state, without the parts `without` and those below them."""
+    found = map(shared_digest, properties.walk(node, lambda part: shared_digest(part) not in without))
+    return [digest for digest in found if digest is not None and digest not in without]
 
 
 def _much_busier(fragment: str, other: str, catalog: Catalog, utilization: Mapping[str, float]) -> bool:

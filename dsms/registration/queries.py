@@ -36,7 +36,6 @@ from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, points_alone
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
-from operators.core.errors import UserError
 
 RESULT_PREFIX = "dsms."
 #: The number of queries that differ only in constants and run separately; further ones run together as a family.
@@ -156,10 +155,8 @@ def _check_result(statement: st.ContinuousQuery, query: Query, catalog: Catalog,
 def _pinned(declared: _Declared, environment: Environment) -> str | None:
     """The fragment that the statement names; None if it names none. Raises UserError if there is no such fragment."""
     wanted: str | None = declared.settings.get("fragment")
-    if wanted is not None and declared.fragments > 1:
-        raise UserError("FRAGMENT cannot be combined with FRAGMENTS", hint="several fragments run a divided query")
     if wanted is not None:
-        check_fragment(wanted, environment)
+        check_fragment(wanted, environment, divided=declared.fragments > 1)
     return wanted
 
 
@@ -175,8 +172,7 @@ def _placed_among_others(
         over, pinned = wider, wider.fragment
     else:
         merged = []
-    named = msgspec.structs.replace(catalog, cluster=environment.cluster)
-    query = placed(over, planned(over, catalog, plan).optimized, named, environment.utilization(), pinned)
+    query = placed(over, planned(over, catalog, plan).optimized, catalog, environment, pinned)
     _check_compiles(planned(query, catalog, plan))
     return query, merged or views
 

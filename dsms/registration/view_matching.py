@@ -42,7 +42,7 @@ def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Que
     The choice is stored as a hint, so later changes of those queries do not matter. The plan is derived from the hint
     each time; if the hint does not apply, the query's own plan is used.
     """
-    if draft.grouped or not draft.shared or draft.adjustable:
+    if not draft.may_share_parts:
         return draft, []
     digests = tuple(sorted(match_digests(query.optimized)))
     used = _containing(query.optimized, digests, catalog.running(), catalog)
@@ -55,7 +55,7 @@ def merged_with(
 ) -> tuple[Query, list[str]]:
     """The new query over an operator that it has in common with a running query except for the columns, and the name of
     that query, which will move onto the operator, too. Unchanged if there is no such query, or if it cannot move."""
-    if draft.grouped or not draft.shared or draft.adjustable or draft.shares:
+    if not draft.may_share_parts or draft.shares:
         return draft, []
     own = frozenset(draft.match_digests)
     matching = [other for other in catalog.running() if other.shared and not own.isdisjoint(other.match_digests)]
@@ -98,7 +98,7 @@ def moved_onto(new: Query, catalog: Catalog, environment: Environment) -> list[Q
     A query moves only if that leaves it with fewer operators with state of its own. The operators of the new query run
     in any case, so no operator is added for the sake of a move.
     """
-    if new.grouped or not new.shared or new.adjustable or new.shares:
+    if not new.may_share_parts or new.shares:
         return []
     candidates = (other for other in catalog.running() if other.id != new.id and _may_move(other, new))
     examined = {other.id: other for other in itertools.islice(candidates, MAX_CANDIDATES)}

@@ -12,9 +12,9 @@ from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.state.trace import Trace
 from operators.streams.reorder import Reorder
-from operators.streams.tagger import TS
+from operators.streams.tagger import HELD, TS, held_rows
 
-_HELD, _VALUE, _NUMBER, _SUM, _VAIN = "__held", "__value", "__number", "__sum", "__vain"
+_VALUE, _NUMBER, _SUM, _VAIN = "__value", "__number", "__sum", "__vain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class BagTagger:
         """The changes of the relation at the instants of the move."""
         pending, current = traces
         released = Reorder().step(delta, (pending,), move)
-        records = released.delta.frame.with_columns(pl.col(FROM).alias(TS), pl.lit(False).alias(_HELD))
-        columns = [name for name in records.columns if name not in (FROM, TO, WEIGHT, ORDER, _HELD)]
+        records = released.delta.frame.with_columns(pl.col(FROM).alias(TS), pl.lit(False).alias(HELD))
+        columns = [name for name in records.columns if name not in (FROM, TO, WEIGHT, ORDER, HELD)]
         shown = [*columns, FROM, TO, WEIGHT, ORDER]
         if not records.height:
             return Step(Delta(records.select(shown)), (*released.traces, current))
@@ -54,18 +54,16 @@ class BagTagger:
     def _changes(self, records: pl.DataFrame, current: Trace, move: Move) -> pl.DataFrame:
         """The insertions, and for each deletion that is not in vain the retraction of the oldest equal row. The nth
         such deletion of a value retracts its nth insertion."""
-        held = current.lookup(records.select(self.keys).unique(), move.start).frame
-        if held.height:
-            known = _each(held).with_columns(pl.lit(True).alias(_HELD), pl.lit(move.start - 1, pl.Int64).alias(FROM))
-            records = pl.concat([known.select(records.columns), records])
+        if (held := held_rows(current, records, self.keys, move.start)).height:
+            records = pl.concat([_each(held).select(records.columns), records])
         numbered = _numbered(records.sort(*self.keys, FROM, -pl.col(WEIGHT), TS, ORDER), self.keys)
         inserted = numbered.filter(pl.col(WEIGHT) > 0)
         deleted = numbered.filter((pl.col(WEIGHT) < 0) & ~pl.col(_VAIN)).select(_VALUE, _NUMBER, FROM, ORDER)
         pairs = deleted.join(inserted.drop(ORDER), on=[_VALUE, _NUMBER], suffix="_inserted", maintain_order="left")
         # a row that comes and goes at one instant is never there
-        brief = pairs.filter((pl.col(FROM) == pl.col(f"{FROM}_inserted")) & ~pl.col(_HELD))
+        brief = pairs.filter((pl.col(FROM) == pl.col(f"{FROM}_inserted")) & ~pl.col(HELD))
         retracted = pairs.join(brief, on=[_VALUE, _NUMBER], how="anti", maintain_order="left")
-        fresh = inserted.filter(~pl.col(_HELD)).join(brief, on=[_VALUE, _NUMBER], how="anti", maintain_order="left")
+        fresh = inserted.filter(~pl.col(HELD)).join(brief, on=[_VALUE, _NUMBER], how="anti", maintain_order="left")
         gone = retracted.with_columns(pl.lit(-1, pl.Int64).alias(WEIGHT)).select(fresh.columns)
         return pl.concat([gone, fresh])
 

@@ -14,7 +14,8 @@ from operators.streams.reorder import Reorder
 
 #: The column of a relational view ℜ(S) that holds the timestamp of the stream's tuple.
 TS = "TS"
-_HELD = "__held"
+#: The column that is True in rows that were current before a move.
+HELD = "__held"
 _ELDER = "__elder"
 
 
@@ -47,14 +48,12 @@ class Tagger:
         return Step(changes, (*released.traces, current.append(changes, move.end)))
 
     def _last_of_instant(self, records: pl.DataFrame) -> pl.DataFrame:
-        stamped = records.with_columns(pl.col(FROM).alias(TS), pl.lit(False).alias(_HELD))
+        stamped = records.with_columns(pl.col(FROM).alias(TS), pl.lit(False).alias(HELD))
         return stamped.unique([*self.keys, FROM], keep="last", maintain_order=True)
 
     def _changes(self, records: pl.DataFrame, current: Trace, move: Move) -> Delta:
-        columns = [name for name in records.columns if name != _HELD]
-        stored = current.lookup(records.select(self.keys).unique(), move.start).frame if records.height else None
-        if stored is not None and stored.height:
-            known = stored.with_columns(pl.lit(True).alias(_HELD), pl.lit(move.start - 1, pl.Int64).alias(FROM))
+        columns = [name for name in records.columns if name != HELD]
+        if records.height and (known := held_rows(current, records, self.keys, move.start)).height:
             records = pl.concat([known.select(records.columns), records])
         ordered = records.sort(*self.keys, FROM, maintain_order=True)
         return Delta(pl.concat([self._retracted(ordered), _inserted(ordered)]).select(_row_first(columns)))
@@ -62,15 +61,21 @@ class Tagger:
     def _retracted(self, ordered: pl.DataFrame) -> pl.DataFrame:
         """For each record that follows a present row of its key, the retraction of that row at the record's instant."""
         same = pl.all_horizontal([pl.col(key).eq_missing(pl.col(key).shift(1)) for key in self.keys])
-        follows = same.fill_null(False) & (pl.col(WEIGHT).shift(1) > 0) & ~pl.col(_HELD)
+        follows = same.fill_null(False) & (pl.col(WEIGHT).shift(1) > 0) & ~pl.col(HELD)
         marks = ordered.select(follows.fill_null(False).alias(_ELDER)).to_series()
         at = marks.arg_true()
         causes = ordered.select(FROM, ORDER)[at]
-        return ordered[at - 1].with_columns(causes[FROM], causes[ORDER], pl.lit(-1, pl.Int64).alias(WEIGHT)).drop(_HELD)
+        return ordered[at - 1].with_columns(causes[FROM], causes[ORDER], pl.lit(-1, pl.Int64).alias(WEIGHT)).drop(HELD)
+
+
+def held_rows(current: Trace, records: pl.DataFrame, keys: tuple[str, ...], start: int) -> pl.DataFrame:
+    """The current rows with the keys of some records, marked as `HELD` before the instant `start`."""
+    stored = current.lookup(records.select(keys).unique(), start).frame
+    return stored.with_columns(pl.lit(True).alias(HELD), pl.lit(start - 1, pl.Int64).alias(FROM))
 
 
 def _inserted(ordered: pl.DataFrame) -> pl.DataFrame:
-    return ordered.filter(~pl.col(_HELD) & (pl.col(WEIGHT) > 0)).drop(_HELD)
+    return ordered.filter(~pl.col(HELD) & (pl.col(WEIGHT) > 0)).drop(HELD)
 
 
 def _row_first(columns: list[str]) -> list[str]:

@@ -130,8 +130,8 @@ class PlannedQuery:
 
     @property
     def stopped(self) -> bool:
-        """Whether it makes no progress, because it is paused or halted, or reports for such a query."""
-        if isinstance(self.part, SubplanPart | ReportPart):
+        """Whether it makes no progress, because it is paused or halted, or works only for such a query."""
+        if self.part is not None:
             return self.part.stopped
         return self.sink is not None and self.sink.stopped
 
@@ -391,13 +391,8 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
     if known is not None and known.sink == query:
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
-    views = views_of(node, query)
+    views = tuple(_view(node, former) for former in query.over)
     return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, hints=query.hints)
-
-
-def views_of(node: logical.Node, query: Query) -> tuple[logical.Node, ...]:
-    """The optimised plans of the queries from whose rows a query with this plan is computed."""
-    return tuple(_view(node, former) for former in query.over)
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:

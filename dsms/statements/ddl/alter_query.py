@@ -11,7 +11,13 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.division import check_divisible, moved_to, with_dead_letter_writers, with_fragments
+from dsms.registration.division import (
+    check_divisible,
+    check_fragment,
+    moved_to,
+    with_dead_letter_writers,
+    with_fragments,
+)
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.join_orders import with_next_order
 from dsms.registration.next_plans import check_can_begin
@@ -21,7 +27,6 @@ from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.alter_executor import AlterExecutor, parse_alter_executor
 from dsms.statements.statement_kind import Halt, StatementKind, named
-from operators.core.errors import UserError
 
 _OPTIONS = ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "FRAGMENT", "JOIN_ORDER")
 
@@ -51,11 +56,10 @@ def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor:
 def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
     query, settings = named_query(catalog, statement.name), result_settings(statement.clauses)
     count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
-    if count is not None and "fragment" in settings:
-        raise UserError("FRAGMENT cannot be combined with FRAGMENTS", hint="several fragments run a divided query")
     fragment = settings.pop("fragment", None)
     changed = msgspec.structs.replace(query, **settings)
     if isinstance(fragment, str):
+        check_fragment(fragment, environment, divided=count is not None)
         changed = moved_to(fragment, changed, catalog, environment)
     if isinstance(orders, tuple):
         changed = with_next_order(changed, orders, catalog)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dsms.model import statements as st
@@ -23,6 +24,12 @@ _PLURALS: dict[str, st.Kind] = {
     "QUERIES": "query",
 }
 
+#: The parsers of statements that list something else, by their second word.
+_OTHERS: dict[str, Callable[[Cursor], ShowExecutors | ShowSubplans]] = {
+    EXECUTORS: parse_executors,
+    SUBPLANS: parse_subplans,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Show(st.Statement):
@@ -36,11 +43,9 @@ def _parse(cursor: Cursor, _: st.Name | None) -> Show | ShowEntities | ShowExecu
     """All SHOW statements whose second word is in one list of the error message."""
     if cursor.peeks("COLUMNS"):
         cursor.fail("SHOW COLUMNS is not supported", "DESCRIBE name")
-    word = cursor.one_of((*_PLURALS, *ENTITIES, EXECUTORS, SUBPLANS), "kind")
-    if word == EXECUTORS:
-        return parse_executors(cursor)
-    if word == SUBPLANS:
-        return parse_subplans(cursor)
+    word = cursor.one_of((*_PLURALS, *ENTITIES, *_OTHERS), "kind")
+    if word in _OTHERS:
+        return _OTHERS[word](cursor)
     if word in ENTITIES:
         return parse_entities(cursor, word)
     cursor.end()

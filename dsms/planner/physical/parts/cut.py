@@ -157,6 +157,11 @@ class SegmentPart:
         return self.whole.output.vertex if self.exchange is None else flow.exchanges[self.exchange].producer
 
     @property
+    def stopped(self) -> bool:
+        """Whether it makes no progress, because the query makes none."""
+        return self.whole.query.stopped
+
+    @property
     def segment(self) -> int:
         """The segment to which it belongs, by number."""
         return self.whole.segment(self.whole.flow.vertices[self.vertex].stage)

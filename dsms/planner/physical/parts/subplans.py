@@ -65,6 +65,12 @@ def digest_of(node: logical.Node) -> str:
     return fingerprint(_without_life(node))[:24]
 
 
+def shared_digest(node: logical.Node) -> str | None:
+    """The digest of a node with state that is worth a link, if it can be read from another fragment at all; None for
+    other nodes."""
+    return digest_of(node) if isinstance(node, _WORTHWHILE) else None
+
+
 def _without_life(node: logical.Node) -> logical.Node:
     """The node over sources without what changes while they are read."""
     if isinstance(node, logical.StreamScan):
@@ -149,23 +155,21 @@ def links_of(subplans: Iterable[SharedSubplan], node: logical.Node) -> tuple[Sub
     wanted = {subplan.digest: subplan for subplan in subplans}
     if not wanted:
         return ()
-    found = {digest_of(part): part for part in properties.walk(node) if isinstance(part, _WORTHWHILE)}
+    found = {digest: part for part in properties.walk(node) if (digest := shared_digest(part)) is not None}
     return tuple(SubplanLink(subplan, found[digest]) for digest, subplan in wanted.items() if digest in found)
 
 
-def sources_read(node: logical.Node, links: Iterable[SubplanLink]) -> list[Source]:
+def sources_read(node: logical.Node, links: Sequence[SubplanLink]) -> Sequence[Source]:
     """The sources that a plan reads itself, and the links that it reads in place of parts of it."""
+    if not links:
+        return properties.sources(node)
     by_node = {fingerprint(link.node): link for link in links}
     read: dict[str, Source] = {}
-    waiting = [node]
-    while waiting:
-        above = waiting.pop()
-        if (link := by_node.get(fingerprint(above))) is not None:
+    for part in properties.walk(node, lambda part: fingerprint(part) not in by_node):
+        if (link := by_node.get(fingerprint(part))) is not None:
             read[link.subplan.id] = link.received.link
-        elif isinstance(above, logical.StreamScan):
-            read |= {source.id: source for source in properties.sources(above)}
-        else:
-            waiting.extend(reversed(properties.inputs(above)))
+        elif isinstance(part, logical.StreamScan):
+            read |= {source.id: source for source in properties.sources(part)}
     return list(read.values())
 
 
@@ -198,7 +202,7 @@ class SubplanPart:
         return LinkTarget(self.subplan.topic, _SENDER)
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> Sequence[Source]:
         """The sources and links that it reads."""
         return sources_read(self.node, self.links)
 
@@ -270,11 +274,6 @@ def _nothing(port: Port, builder: Builder) -> Port:
     false = Literal(False, pa.bool_())
     none = builder.add(Filter(false), [port], port.schema)
     return builder.add(Project((("nothing", false),)), [none], _NOTHING)
-
-
-def worthwhile(node: logical.Node) -> bool:
-    """Whether the node has state that is worth a link, if it can be read from another fragment at all."""
-    return isinstance(node, _WORTHWHILE)
 
 
 def topic_of_subplan(cluster: str, query: str, name: str) -> str:
