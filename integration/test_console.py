@@ -203,7 +203,7 @@ def test_statements_are_completed_run_and_corrected(cluster: Cluster, page: Page
     editor.press("Tab")
     expect(editor).to_have_value("SELECT customer, total FROM takings")
     editor.press("Control+Enter")
-    expect(page.get_by_role("table", name="SELECT")).to_contain_text("bob", timeout=30_000)
+    expect(page.get_by_role("table", name="SELECT")).to_contain_text("bob")
     editor.fill("CREATE VIEW v AS SELECT customer,\n  nothing FROM o")
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_role("alert")).to_contain_text('line 2, column 3: column "nothing" not found')

@@ -75,22 +75,19 @@ def test_the_name_of_an_object_is_quoted() -> None:
 
 
 EDITS = [
-    (b'"does":"Filter ', b'"does":"Filter t > 7 AND '),
-    (b'"value":"10"', b'"value":"20"'),
-    (b'"length":"10"', b'"length":"20"'),
-    (b'does="Filter ', b'does="Filter t &gt; 7 AND '),
-    (b'name="length" value="10"', b'name="length" value="20"'),
-    (b'<column name="n"', b'<column name="m"'),
-    (b'"columns":[{"name":"room"', b'"columns":[{"name":"place"'),
+    ("json", b'"does":"Filter ', b'"does":"Filter t > 7 AND '),
+    ("json", b'"length":"10"', b'"length":"20"'),
+    ("json", b'"columns":[{"name":"room"', b'"columns":[{"name":"place"'),
+    ("xml", b'does="Filter ', b'does="Filter t &gt; 7 AND '),
+    ("xml", b'name="length" value="10"', b'name="length" value="20"'),
+    ("xml", b'<column name="n"', b'<column name="m"'),
 ]
 
 
-@pytest.mark.parametrize("form", ["json", "xml"])
-@pytest.mark.parametrize(("before", "after"), EDITS)
+@pytest.mark.parametrize(("form", "before", "after"), EDITS)
 def test_an_edited_plan_is_refused(form: str, before: bytes, after: bytes) -> None:
     body = client_of(made()).get("/v1/plan", params={"format": form}).content
-    if before not in body:
-        pytest.skip("an edit of the other notation")
+    assert before in body
     answer = client_of(LocalSession()).post("/v1/plan", content=body.replace(before, after))
     assert answer.status_code == 400
     error = answer.json()["error"]

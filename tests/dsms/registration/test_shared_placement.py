@@ -7,29 +7,11 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.shared_placement import SHAPES, SOURCES
 from dsms.model.catalog import Catalog
 from tests.dsms.runtime.test_shared_subplans import stateful_vertices
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
-SOURCES = "".join(
-    f"REGISTER SOURCE T{name} (k INT, v INT) FROM t{name}; CREATE STREAM {name} OVER T{name} KEY NULL;"
-    for name in "ABCD"
-)
-#: Relations that contain each other: joins of windows, a join of such a join, groups over both, and windows of rows.
-PAIRS = {
-    f"{left}{right}": f"SELECT X.k, X.v, Y.v AS w FROM {left} [Range 9] AS X JOIN {right} [Range 9] AS Y ON X.k = Y.k"
-    for left, right in ("AB", "AC", "BD", "CD")
-}
-TRIPLES = {
-    name: f"SELECT P.k, P.v, P.w, Z.v AS z FROM ({pairs}) AS P JOIN D [Range 5] AS Z ON Z.k = P.k"
-    for name, pairs in PAIRS.items()
-}
-GROUPS = {
-    name: f"SELECT k, COUNT(*) AS n, MAX(v) AS m, MIN(w) AS l FROM ({text}) GROUP BY k" for name, text in PAIRS.items()
-}
-WINDOWS = {name: f"SELECT k, v FROM {name} [Rows 100]" for name in "ABCD"}
-COUNTS = {name: f"SELECT k, v, COUNT(*) AS n FROM ({text}) GROUP BY k, v" for name, text in WINDOWS.items()}
-SHAPES = [*PAIRS.values(), *TRIPLES.values(), *GROUPS.values(), *WINDOWS.values(), *COUNTS.values()]
 #: The operators with state that are compared. Taggers are computed where they are needed.
 KINDS = ("Join", "GroupBy", "RowWindow")
 
