@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,9 @@ from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
 from tests.simulation.draw import drawn
 from tests.support.pool_thread import on_pool_thread
+
+#: The seed of a history's second schedule is the next number: no drawn history has it.
+SCHEDULES = 1_000_000
 
 #: What is replaced: an object, the name of its attribute, and the attribute with the fault.
 Patch = tuple[Any, str, Any]
@@ -197,6 +201,16 @@ def problems_with(fault: str, history: History) -> tuple[str, ...]:
     """What is wrong with a history of the product that has a fault."""
     with put_back(fault):
         return run(history).problems
+
+
+def schedules(history: History, count: int) -> Iterator[History]:
+    """The history, and the same one under other choices of the scheduler (which task runs next, what a request takes).
+
+    What fails in one schedule of a history often fails in others. So a test that tries several does not depend on how
+    many choices the product makes before the fault, which each change of the product alters.
+    """
+    yield history
+    yield from (replace(history, seed=SCHEDULES + number) for number in range(1, count))
 
 
 def find(fault: str, first: int, minutes: float) -> bool:

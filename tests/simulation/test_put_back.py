@@ -6,10 +6,10 @@ import pytest
 
 from dsms.simulation.run import run
 from tests.simulation.draw import drawn
-from tests.simulation.put_back import FAULTS, problems_with
+from tests.simulation.put_back import FAULTS, problems_with, schedules
 from tests.support.pool_thread import on_pool_thread
 
-#: A seed whose history fails with the fault, for each fault.
+#: A seed whose history fails with the fault in many of its schedules, for each fault.
 SEEDS = {
     "late commits": 60,
     "recreated topics": 68,
@@ -20,6 +20,8 @@ SEEDS = {
     "unused heartbeats": 318,
     "joined versions": 24,
 }
+#: How many schedules of a history are tried. The rarest fault fails one of ten.
+_MOST_SCHEDULES = 60
 
 
 def test_each_fault_has_a_seed() -> None:
@@ -28,6 +30,12 @@ def test_each_fault_has_a_seed() -> None:
 
 @pytest.mark.parametrize("fault", SEEDS)
 def test_a_fault_is_found(fault: str) -> None:
-    history = drawn(SEEDS[fault]).history
-    assert on_pool_thread(lambda: run(history).problems) == ()
-    assert on_pool_thread(lambda: problems_with(fault, history)) != ()
+    assert on_pool_thread(lambda: _is_found(fault))
+
+
+def _is_found(fault: str) -> bool:
+    """Whether a schedule of the fault's history fails, and does not without the fault."""
+    for history in schedules(drawn(SEEDS[fault]).history, _MOST_SCHEDULES):
+        if problems_with(fault, history):
+            return not run(history).problems
+    return False
