@@ -108,9 +108,10 @@ def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revisi
 
 def epoch(  # noqa: PLR0913 what may differ between two epochs
     world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None, *,
-    results: ResultEncoding | None = None, store: StageRuns | None = None,
+    results: ResultEncoding | None = None, store: StageRuns | None = None, lost: Mapping[str, str] | None = None,
 ) -> Epoch:  # fmt: skip
-    """Plans, reads, exchanges, computes and assembles one epoch. `reads` are the lanes that read records."""
+    """Plans, reads, exchanges, computes and assembles one epoch. `reads` are the lanes that read records, and `lost`
+    the sources, by id, whose topics are gone."""
     routed = sent(world, revision, limit, tasks, reads)
     world.epochs += 1
     targets = revision.plan.partitions
@@ -119,7 +120,7 @@ def epoch(  # noqa: PLR0913 what may differ between two epochs
     for stage in range(1, context.stages + 1):
         task = TargetTask(TargetStage(context, stage), lambda: runs, world.frames, world.most_to_driver)
         routed = exchanged(task, routed, targets)
-    done = assemble((envelope for batch in routed for envelope in envelopes(batch)), revision, world.published)
+    done = assemble((envelope for batch in routed for envelope in envelopes(batch)), revision, world.published, lost)
     remove_files(world.frames)
     return done
 

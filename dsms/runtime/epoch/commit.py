@@ -179,7 +179,8 @@ class Committer:
         named = epoch.manifest.names()
         moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
         after = replace(published, frontiers={**published.frontiers, **moved}, dead=dict(epoch.dead_upto))
-        if gone := self._held.commit(Committed(epoch.manifest, after), self._run_names - named):
+        unnamed = (self._run_names - named) | epoch.unused_runs
+        if gone := self._held.commit(Committed(epoch.manifest, after), unnamed):
             self._runs.delete(gone)
         self._run_names = named
         self.run_locations = self._runs.spill(named, limit, quotas)

@@ -132,6 +132,8 @@ class Epoch:
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: WrittenByOwner
     failures: Mapping[str, str] = field(default_factory=dict)
+    #: The runs that were stored for queries that failed, which no manifest names.
+    unused_runs: frozenset[str] = frozenset()
     measured: EpochMeasurements = EpochMeasurements()
     #: The times of its steps before the commit.
     steps: tuple[StepTime, ...] = ()
@@ -188,9 +190,11 @@ def assemble(
     number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()
     unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
+    stored = set[str]()
     for lane_id, before in revision.manifest.lanes.items():
         lane, lane_messages = revision.lanes[lane_id], messages.of_lane(lane_id)
         after = _lane_after(lane, lane_messages, before, (number, revision.takes.get(lane_id, {})))
+        stored |= after.names() if failures else set()
         lanes |= _named_parts(lane_id, without_failed(before, after, failures, _members(lane)), failures)
         if not lane_messages.of(StateStored):
             continue
@@ -210,6 +214,7 @@ def assemble(
         tuple(dead),
         upto,
         failures=failures,
+        unused_runs=frozenset(stored - revision.manifest.names() - manifest.names()),
         measured=_measured(revision, messages),
     )
 
