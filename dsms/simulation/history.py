@@ -14,7 +14,7 @@ from connectors.simulation.scheduler import EPOCH_S
 from dsms.registration.queries import RESULT_PREFIX
 
 _TABLE = re.compile(r"CREATE TABLE (\w+)")
-_REPLACES = re.compile(r"CREATE OR REPLACE (?:STREAMED )?(?:VIEW|QUERY) (\w+)")
+_REPLACES = re.compile(r"(?:CREATE OR REPLACE (?:STREAMED )?(?:VIEW|QUERY)|REPAIR QUERY) (\w+)")
 
 
 @dataclass(frozen=True, slots=True)

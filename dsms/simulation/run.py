@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from connectors.simulation.faults import Kind
 from connectors.simulation.scheduler import Stuck
 from dsms.simulation.history import History, Layout
+from dsms.simulation.leftovers import unneeded_runs
 from dsms.simulation.liveness import standing_still
 from dsms.simulation.progress import joined_versions
 from dsms.simulation.topics import CopiedTopic, published, total_offsets
@@ -59,6 +60,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
         if not problems:
             problems, results = _judged(history, world)
         problems += [*world.faults(), *torn_epochs(world.kafka, CLUSTER), *joined_versions(world.kafka, CLUSTER)]
+        problems += unneeded_runs(world.store.content, CLUSTER, world.hosts)
         problems += also(world)
         trace = world.scheduler.trace
         return Outcome(

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from kafka.record.default_records import DefaultRecord
+
 from connectors.kafka.client.names import CATALOG, HEARTBEATS, SHED, internal_topic
 from connectors.simulation.kafka.cluster import SimulatedCluster
 from connectors.simulation.kafka.image import Leader, Topic
@@ -66,9 +68,14 @@ def visible(log: PartitionLog) -> Iterator[Seen]:
     """The records that readers of committed records see, with those that the broker has removed since: a reader who
     was fast enough has them.
     """
+    for record in visible_records(log):
+        yield Seen(record.key, record.value, tuple((name, value) for name, value in record.headers))
+
+
+def visible_records(log: PartitionLog) -> Iterator[DefaultRecord]:
+    """The same records with their offsets."""
     for batch in log.committed(log.history):
-        for record in batch.records():
-            yield Seen(record.key, record.value, tuple((name, value) for name, value in record.headers))
+        yield from batch.records()
 
 
 def records_of(cluster: SimulatedCluster, topics: Iterable[str]) -> Iterator[Seen]:

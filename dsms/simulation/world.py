@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from connectors.alarms import Alarm, Alarms
 from connectors.kafka.client.topics import SOURCE, ensure_topic
@@ -30,9 +30,11 @@ from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks, collect_rarely
 from dsms.runtime.memory.worker_limit import limit_memory
 from dsms.runtime.settings import ExecutorSettings
+from dsms.shedding.rates import decide
 from dsms.simulation.clients import Leading, Producer, StatementClient
 from dsms.simulation.engine import SimulatedEngine
 from dsms.simulation.history import AddedPartitions, History
+from dsms.simulation.overload import overloaded
 from dsms.simulation.processes import Service
 from dsms.simulation.select_answers import AnswersHere
 from dsms.simulation.topics import CopiedTopic, decisive, published, put
@@ -101,22 +103,23 @@ class World:
             put(self.kafka, logs)
         self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
         self.directory = Path(tempfile.mkdtemp(prefix="dsms-sim-", dir=_FAST))
-        hosts = {name: self.directory / name for name in layout.executor_names}
-        for directory in hosts.values():
+        self.hosts = {name: self.directory / name for name in layout.executor_names}
+        for directory in self.hosts.values():
             directory.mkdir()
-        self.disks = SimulatedDisks(self.scheduler, self.plan, hosts)
+        self.disks = SimulatedDisks(self.scheduler, self.plan, self.hosts)
         self.leading = Leading()
         self.client = StatementClient(self.scheduler, self.leading, history.statements)
         self.producer = Producer(self.scheduler, self._kafka, history.publications)
-        names = [COORDINATOR, *hosts]
+        names = [COORDINATOR, *self.hosts]
         mains = [self._coordinate, *[self._execute] * layout.executors]
         self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Inside the block, product code runs in this world."""
-        nothing = ((each, _do_nothing) for each in _OF_REAL_PROCESSES)
-        with virtual(self.scheduler, [*self.disks.stand_ins(), *nothing, (SelectProcess, AnswersHere)]):
+        others: list[tuple[Any, Any]] = [(each, _do_nothing) for each in _OF_REAL_PROCESSES]
+        others += [(SelectProcess, AnswersHere), (decide, overloaded(self.scheduler))]
+        with virtual(self.scheduler, [*self.disks.stand_ins(), *others]):
             yield
 
     def start(self) -> None:

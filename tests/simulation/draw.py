@@ -22,6 +22,7 @@ from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
 from tests.simulation.draw_divided import can_be_divided, can_be_shared, divided, shared
 from tests.simulation.draw_faults import faults
+from tests.simulation.draw_shed import PARTITIONS, TOPIC, shed_faults, shed_publications, shed_statements, sheds
 from tests.simulation.draw_tables import table_statements, writes_a_table
 from tests.support.oracle import Advance, Record
 
@@ -76,12 +77,19 @@ def drawn(seed: int) -> Drawn:
     statements = [*inputs, *_queries(queries, chance, at_once=bool(theme or changed.moments)), *changed.statements]
     if writes_a_table(seed, theme):
         statements += table_statements(seed)
+    publications = _publications(case, topics, changed, chance, ended=time != "silent")
+    failing = faults(layout, changed.moments, _UNTIL_S, chance, theme)
+    if sheds(seed, theme):
+        failing = tuple(sorted([*failing, *shed_faults(seed, layout)], key=lambda fault: fault.at_s))
+        statements += shed_statements(seed)
+        topics |= {TOPIC: PARTITIONS}
+        publications = in_order([*publications, *shed_publications(seed, _UNTIL_S)])
     history = History(
         seed,
         topics,
         tuple(sorted(statements, key=lambda each: each.at_s)),
-        _publications(case, topics, changed, chance, ended=time != "silent"),
-        faults(layout, changed.moments, _UNTIL_S, chance, theme),
+        publications,
+        failing,
         layout,
         changed.added,
         changed.recreated,

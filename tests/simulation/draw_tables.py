@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from random import Random
 
 import duckdb
 
-from connectors.kafka.client.names import OP_HEADER
 from dsms.simulation.history import Statement
-from dsms.simulation.verdict import Records
 from dsms.simulation.world import World
+from tests.simulation.rows import rows_left
 
 CREATE = "CREATE TABLE tb (k INT PRIMARY KEY, w INT)"
 #: A query over the table as it is, and one that counts its values.
@@ -61,17 +59,6 @@ def wrong_tables(world: World) -> Iterator[str]:
                 connection.execute(sql)
         for name, text in _QUERIES.items():
             expected = sorted(connection.sql(text).fetchall())
-            found = sorted(_rows(published.get(f"dsms.{name}", {})))
+            found = sorted(rows_left(published.get(f"dsms.{name}", {})))
             if found != expected:
                 yield f"{name} is {found}, but DuckDB has {expected} after the same statements"
-
-
-def _rows(records: Records) -> list[tuple[object, ...]]:
-    """The rows that are left after all changes of a keyed result."""
-    rows: dict[bytes | None, tuple[object, ...]] = {}
-    for record in (record for partition in records.values() for record in partition):
-        if record.value is None or dict(record.headers).get(OP_HEADER) == b"-":
-            rows.pop(record.key, None)
-        else:
-            rows[record.key] = tuple(json.loads(record.value).values())
-    return list(rows.values())

@@ -13,6 +13,7 @@ import argparse
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -29,9 +30,10 @@ from connectors.kafka.client.transactions import Transactions
 from connectors.kafka.logs.heartbeats import Ends, HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog
 from dsms.coordinator.watcher.executors import CatalogFollowers
+from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching import planner
 from dsms.runtime.batching.idleness import SourceActivity, SourceGroup
-from dsms.runtime.batching.offsets import Offsets, Positions, Slice
+from dsms.runtime.batching.offsets import LoggedSettings, Offsets, Positions, Slice
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.epoch import epoch
 from dsms.runtime.epoch.result_topics import ResultTopics
@@ -43,6 +45,7 @@ from dsms.simulation.story import story
 from operators.core import checked_file
 from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
+from operators.streams.settings import LoggedSetting
 from tests.simulation.draw import drawn
 from tests.support.pool_thread import on_pool_thread
 
@@ -175,6 +178,18 @@ def _joined_versions() -> Iterable[Patch]:
     return [(CatalogFollowers, "await_halted", await_known), (epoch, "late_replacements", lambda published, plan: {})]
 
 
+def _early_rates() -> Iterable[Patch]:
+    """A new owner of a fragment decides rates for records of which the former one may have published results."""
+    new = planner.new_settings
+
+    def from_positions(
+        lanes: Mapping[str, Lane], positions: Positions, wanted: Mapping[str, float], known: LoggedSettings, _: object
+    ) -> dict[str, dict[SourcePartition, LoggedSetting]]:
+        return new(lanes, positions, wanted, known, defaultdict(dict))
+
+    return [(planner, "new_settings", from_positions)]
+
+
 #: The faults, by name.
 FAULTS: Mapping[str, Callable[[], Iterable[Patch]]] = {
     "late commits": _late_commits,
@@ -185,6 +200,7 @@ FAULTS: Mapping[str, Callable[[], Iterable[Patch]]] = {
     "unread commits": _unread_commits,
     "unused heartbeats": _unused_heartbeats,
     "joined versions": _joined_versions,
+    "early rates": _early_rates,
 }
 
 

@@ -19,6 +19,7 @@ SEEDS = {
     "unread commits": 21,
     "unused heartbeats": 318,
     "joined versions": 24,
+    "early rates": 44,
 }
 #: How many schedules of a history are tried. The rarest fault fails one of ten.
 _MOST_SCHEDULES = 60

@@ -45,7 +45,7 @@ class SimulatedStore:
     def __init__(self, scheduler: Scheduler, plan: FaultPlan, cluster: str) -> None:
         self.cluster = cluster
         self._scheduler, self._plan, self._server = scheduler, plan, Server()
-        self._content = StoreContent(cluster, lambda: scheduler.epoch_s + scheduler.now)
+        self.content = StoreContent(cluster, lambda: scheduler.epoch_s + scheduler.now)
         self._past: dict[Fault, Snapshot] = {}
         self._full_until = 0.0
         self._calls = Calls(scheduler, plan, self._server)
@@ -58,11 +58,11 @@ class SimulatedStore:
 
     def open(self) -> SimulatedState:
         """A connection."""
-        return SimulatedState(self.cluster, self._content, self._calls)
+        return SimulatedState(self.cluster, self.content, self._calls)
 
     def damage_run(self, fragment: str, run: str) -> None:
         """Damages the shared copy of a run, as a fault of a server may."""
-        self._content.runs[fragment].damage_run(run)
+        self.content.runs[fragment].damage_run(run)
 
     def _schedule(self, fault: Fault) -> None:
         if fault.kind == "store goes back":
@@ -70,7 +70,7 @@ class SimulatedStore:
         self._scheduler.call_at(fault.at_s, partial(self._carry_out, fault))
 
     def _keep(self, fault: Fault) -> None:
-        self._past[fault] = self._content.snapshot()
+        self._past[fault] = self.content.snapshot()
 
     def _carry_out(self, fault: Fault) -> None:
         self._plan.happened[fault.kind] += 1
@@ -79,7 +79,7 @@ class SimulatedStore:
             self._fill(fault.for_s)
             return
         if fault.kind != "store restarts":
-            self._content.restore(self._past.pop(fault, Snapshot()))
+            self.content.restore(self._past.pop(fault, Snapshot()))
         self._restart(RESTART_S if fault.kind == "store goes back" else fault.for_s)
 
     def _fill(self, for_s: float) -> None:
@@ -103,31 +103,31 @@ class SimulatedState:
     """Implements `connectors.state.store.StateStore`: a connection of a process to the server."""
 
     def __init__(self, cluster: str, content: StoreContent, calls: Calls) -> None:
-        self._cluster, self._content, self._calls = cluster, content, calls
+        self._cluster, self.content, self._calls = cluster, content, calls
 
     def documents(self) -> DocumentStore:
         """The documents of the cluster."""
-        return cast(DocumentStore, self._remote("documents", self._content.documents))
+        return cast(DocumentStore, self._remote("documents", self.content.documents))
 
     def manifest(self, fragment: str) -> MemoryManifest:
         """The manifest of a fragment, for one incarnation."""
         name = f"manifest {fragment}"
-        return MemoryManifest(cast(Manifest, self._remote(name, self._content.manifests[fragment])), name)
+        return MemoryManifest(cast(Manifest, self._remote(name, self.content.manifests[fragment])), name)
 
     def runs(self, fragment: str, cache: Path, limit: int | None = None) -> HostRuns:
         """The runs of a fragment. `cache` is a real directory of the simulated host."""
-        shared = self._remote(f"runs {fragment}", self._content.runs[fragment])
+        shared = self._remote(f"runs {fragment}", self.content.runs[fragment])
         return HostRuns(cast(SharedRuns, shared), cache, limit)
 
     def inspection(self) -> MemoryInspection:
         """The content of the store."""
-        content = self._content
+        content = self.content
         inspection = MemoryInspection(self._cluster, content.documents, content.manifests, content.runs)
         return cast(MemoryInspection, self._remote("inspection", inspection))
 
     def answers(self) -> MemoryAnswers:
         """The answers that are kept for idempotency keys."""
-        return cast(MemoryAnswers, self._remote("answers", self._content.answers))
+        return cast(MemoryAnswers, self._remote("answers", self.content.answers))
 
     def _remote(self, name: str, part: object) -> Remote:
         return Remote(self._calls, name, part)
