@@ -72,6 +72,8 @@ class Layout:
     verification: bool = True
     #: The most records of a batch.
     batch_records: int = 40
+    #: Seconds between checkpoints, which are in a directory that all hosts share; None for no checkpoints.
+    checkpoint_s: float | None = None
 
     @property
     def executor_names(self) -> list[str]:

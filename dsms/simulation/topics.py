@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kafka.record.default_records import DefaultRecord
-
 from connectors.kafka.client.names import CATALOG, HEARTBEATS, SHED, internal_topic
+from connectors.simulation.kafka.batches import StoredRecord
 from connectors.simulation.kafka.cluster import SimulatedCluster
 from connectors.simulation.kafka.image import Leader, Topic
 from connectors.simulation.kafka.log import PartitionLog
@@ -72,7 +71,7 @@ def visible(log: PartitionLog) -> Iterator[Seen]:
         yield Seen(record.key, record.value, tuple((name, value) for name, value in record.headers))
 
 
-def visible_records(log: PartitionLog) -> Iterator[DefaultRecord]:
+def visible_records(log: PartitionLog) -> Iterator[StoredRecord]:
     """The same records with their offsets."""
     for batch in log.committed(log.history):
         yield from batch.records()

@@ -29,7 +29,7 @@ from dsms.executor.process import ExecutorProcess
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks, collect_rarely
 from dsms.runtime.memory.worker_limit import limit_memory
-from dsms.runtime.settings import ExecutorSettings
+from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
 from dsms.shedding.rates import decide
 from dsms.simulation.clients import Leading, Producer, StatementClient
 from dsms.simulation.engine import SimulatedEngine
@@ -43,6 +43,8 @@ from dsms.state.stores import StateAddress
 from dsms.tables.select_process import SelectProcess
 
 CLUSTER, COORDINATOR = "sim", "coordinator"
+#: The directory that stands for the object store of checkpoints.
+_CHECKPOINTS = "checkpoints"
 #: The faults that the world carries out itself.
 _OWN: tuple[Kind, ...] = ("kill", "pause", "clock jumps", "files lost")
 #: Functions that change how a real process uses memory: all simulated ones are in this process.
@@ -106,6 +108,7 @@ class World:
         self.hosts = {name: self.directory / name for name in layout.executor_names}
         for directory in self.hosts.values():
             directory.mkdir()
+        (self.directory / _CHECKPOINTS).mkdir()
         self.disks = SimulatedDisks(self.scheduler, self.plan, self.hosts)
         self.leading = Leading()
         self.client = StatementClient(self.scheduler, self.leading, history.statements)
@@ -242,11 +245,16 @@ class World:
             first_batch_records=layout.batch_records,
             min_batch_records=1,
             max_batch_records=layout.batch_records,
+            checkpoints=self._checkpoints(),
             alarms=self._alarms(process),
         )
         ExecutorProcess(
             settings, partial(SimulatedEngine, self.scheduler, partial(self._kafka, process)), self._never()
         ).run()
+
+    def _checkpoints(self) -> CheckpointSettings | None:
+        period_s = self.history.layout.checkpoint_s
+        return None if period_s is None else CheckpointSettings(str(self.directory / _CHECKPOINTS), period_s)
 
     def _never(self) -> threading.Event:
         """An event that nobody sets: processes end only by being killed."""

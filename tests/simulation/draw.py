@@ -63,6 +63,7 @@ def drawn(seed: int) -> Drawn:
         layout = replace(layout, executors=1)
     if theme == "late commits":
         layout = replace(layout, transaction_version=1, verification=chance.random() < 0.2)
+    layout = replace(layout, checkpoint_s=_checkpoint_s(seed))
     topics = {f"t{source.number}": chance.choice([1, 1, 2]) for source in case.sources}
     time = _TIMES.get(theme) or chance.choice(["ordered", "ordered", "mixed", "silent"])
     if theme == "divided":
@@ -96,6 +97,11 @@ def drawn(seed: int) -> Drawn:
         _reads(case) if time == "silent" else {},
     )
     return Drawn(history, case, ordered=time == "ordered" and not changed.moments)
+
+
+def _checkpoint_s(seed: int) -> float | None:
+    """The seconds between checkpoints, of which a third of all histories has some."""
+    return Random(f"checkpoints {seed}").choice([None, None, None, None, 2.0, 5.0])
 
 
 def _is_shared(seed: int, case: Case) -> bool:

@@ -11,6 +11,8 @@ from kafka.record.util import calc_crc32c
 
 from connectors.kafka.records.record_batches import uncompressed
 
+#: A record as it is stored, with its offset.
+StoredRecord = DefaultRecord
 HEADER_BYTES = 61
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 7, 8, 16, 32
@@ -63,7 +65,7 @@ class Batch:
         struct.pack_into(">q", data, _MAX_TIME, time_ms)
         return replace(_sealed(data), base_offset=self.base_offset, last_offset=self.last_offset)
 
-    def records(self) -> Iterator[DefaultRecord]:
+    def records(self) -> Iterator[StoredRecord]:
         """The records."""
         return iter(DefaultRecordBatch(self._plain()))
 
