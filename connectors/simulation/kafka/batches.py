@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
@@ -12,7 +13,7 @@ from kafka.record.util import calc_crc32c
 from connectors.kafka.records.record_batches import uncompressed
 
 #: A record as it is stored, with its offset.
-StoredRecord = DefaultRecord
+StoredRecord: TypeAlias = DefaultRecord
 HEADER_BYTES = 61
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 7, 8, 16, 32
