@@ -12,6 +12,7 @@ from dsms.local.waiting import wait_until
 from integration.cluster import kill_9, log_of, running
 from integration.kafka_log import Input, advance, changes, read_committed, write
 from integration.kafka_topics import create_topic
+from tests.support.splitmix import SHEDDING, chance, place
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 FIRST, COUNT, PARTITIONS, END = 60, 1_500, 2, 10_000
@@ -25,14 +26,6 @@ CREATE QUERY {p}Exact AS SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s FROM {p}A
 
 def row(offset: int) -> dict[str, int]:
     return {"k": offset % 3, "v": offset % 17}
-
-
-def chance(partition: int, offset: int) -> float:
-    """splitmix64 over partition and offset of a record of the first source, with the salt of shedding."""
-    z = ((partition << 45) + offset + 0x9E3779B97F4A7C15 * (2 * (1 << 20) + 1)) % 2**64
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
-    return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
 def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
@@ -53,7 +46,7 @@ def estimates(known: dict[int, list[tuple[int, float]]]) -> dict[int, tuple[int,
     for partition in range(PARTITIONS):
         for offset in range(COUNT):
             rate = [rate for start, rate in known[partition] if start <= offset][-1]
-            if chance(partition, offset) < rate:
+            if chance(place(0, partition, offset), SHEDDING) < rate:
                 record = row(offset)
                 sums[record["k"]][0] += 1 / rate
                 sums[record["k"]][1] += record["v"] / rate

@@ -357,7 +357,7 @@ class Fragment:
             ResultEncoding(poisoned=poisoned(settings.faults)),
             sent_as=self._lane_files.filed,
         )
-        cache = _cache(settings, self.name)
+        cache = settings.cache_of(self.name)
         runs = StoreSettings(settings.state, self.name, cache, state.tunable.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
         most = most_to_driver(state.plan.partitions)
@@ -387,7 +387,7 @@ def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[StoryEn
 
 
 def _stores(name: str, settings: ExecutorSettings, state: StateStore) -> tuple[ManifestStore, RunStore]:
-    return state.manifest(name), state.runs(name, _cache(settings, name), settings.state_memory)
+    return state.manifest(name), state.runs(name, settings.cache_of(name), settings.state_memory)
 
 
 def _committer(
@@ -396,10 +396,6 @@ def _committer(
     writer = f"{name}-{claim.token}"
     progress = InternalLog(settings.kafka, settings.cluster, PROGRESS, settings.alarms, writer)
     return Committer(settings.kafka, progress, name, stores, FaultPoints(settings.faults), claim)
-
-
-def _cache(settings: ExecutorSettings, fragment: str) -> Path:
-    return (settings.state_dir or settings.data_dir / "cache") / settings.cluster / fragment
 
 
 def _first_batch_size(settings: ExecutorSettings) -> BatchSize:

@@ -29,6 +29,8 @@ class Answer:
     error: str | None = None
     done: bool = False
     messages: tuple[str, ...] = ()
+    #: When it was answered, in seconds of virtual time.
+    answered_s: float = 0.0
 
 
 @dataclass
@@ -63,7 +65,7 @@ class StatementClient:
                 self._try(answer)
                 if not answer.done:
                     self.scheduler.sleep(_RETRY_S)
-            answer.done = True
+            answer.done, answer.answered_s = True, self.scheduler.now
             self.scheduler.record(f"{statement.sql!r}: {answer.error or 'ok'}")
         self.done = True
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from connectors.simulation.faults import Kind
 from connectors.simulation.scheduler import Stuck
 from dsms.simulation.history import History, Layout
-from dsms.simulation.leftovers import unneeded_runs
 from dsms.simulation.liveness import standing_still
 from dsms.simulation.progress import joined_versions
+from dsms.simulation.run_counts import unmerged_traces
 from dsms.simulation.topics import CopiedTopic, published, total_offsets
+from dsms.simulation.unnamed_runs import may_store_again, unnamed_runs
 from dsms.simulation.verdict import Records, comparable, differences, malformed
 from dsms.simulation.whole_epochs import torn_epochs
 from dsms.simulation.world import CLUSTER, World
@@ -60,7 +61,7 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
         if not problems:
             problems, results = _judged(history, world)
         problems += [*world.faults(), *torn_epochs(world.kafka, CLUSTER), *joined_versions(world.kafka, CLUSTER)]
-        problems += unneeded_runs(world.store.content, CLUSTER, world.hosts)
+        problems += [] if problems else _too_much_state(world)
         problems += also(world)
         trace = world.scheduler.trace
         return Outcome(
@@ -130,6 +131,13 @@ def _wrong(world: World, expected: dict[str, Records]) -> list[str]:
         comparable(topics, history.replaced, dead=not history.drops) for topics in (world.published(), expected)
     )
     return [*differences(found, wanted), *standing_still(history, world.kafka, CLUSTER)]
+
+
+def _too_much_state(world: World) -> list[str]:
+    """What a service at rest stores although it does not need it."""
+    content = world.store.content
+    unnamed = [] if may_store_again(world.history.faults) else unnamed_runs(content, world.caches)
+    return [*unnamed, *unmerged_traces(content)]
 
 
 def _guarded(call: Callable[[], None]) -> list[str]:

@@ -105,16 +105,17 @@ class World:
             put(self.kafka, logs)
         self.store = SimulatedStore(self.scheduler, self.plan, CLUSTER)
         self.directory = Path(tempfile.mkdtemp(prefix="dsms-sim-", dir=_FAST))
-        self.hosts = {name: self.directory / name for name in layout.executor_names}
-        for directory in self.hosts.values():
+        hosts = {name: self.directory / name for name in layout.executor_names}
+        for directory in hosts.values():
             directory.mkdir()
         (self.directory / _CHECKPOINTS).mkdir()
-        self.disks = SimulatedDisks(self.scheduler, self.plan, self.hosts)
+        self.disks = SimulatedDisks(self.scheduler, self.plan, hosts)
         self.leading = Leading()
         self.client = StatementClient(self.scheduler, self.leading, history.statements)
         self.producer = Producer(self.scheduler, self._kafka, history.publications)
-        names = [COORDINATOR, *self.hosts]
+        names = [COORDINATOR, *hosts]
         mains = [self._coordinate, *[self._execute] * layout.executors]
+        self._settings: dict[str, ExecutorSettings] = {}
         self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
 
     @contextmanager
@@ -148,6 +149,10 @@ class World:
     def disturbed(self) -> bool:
         """Whether a process stands still, or was killed and not yet started again."""
         return any(service.process.stopped or not service.process.alive for service in self.services.values())
+
+    def caches(self, fragment: str) -> dict[str, Path]:
+        """The directory of each host for the files of a fragment's runs."""
+        return {host: settings.cache_of(fragment) for host, settings in self._settings.items()}
 
     def published(self) -> dict[str, Records]:
         """The records of results and dead letters that readers see."""
@@ -248,6 +253,7 @@ class World:
             checkpoints=self._checkpoints(),
             alarms=self._alarms(process),
         )
+        self._settings[process.name] = settings
         ExecutorProcess(
             settings, partial(SimulatedEngine, self.scheduler, partial(self._kafka, process)), self._never()
         ).run()

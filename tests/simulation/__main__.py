@@ -33,8 +33,8 @@ FAILED_ONCE = Path(__file__).parent / "failed_once.txt"
 
 #: The most characters of the problems of a history.
 _WIDTH = 600
-#: How many more objects than before make Python look for cycles: by its own setting that takes a fifth of the time.
-_COLLECTED = 200_000
+#: How many new objects start a garbage collection. With Python's default, a fifth of the time goes there.
+_GC_THRESHOLD = 200_000
 
 
 def simulate(given: Drawn) -> Outcome:
@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="stop at the first failing history")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    gc.set_threshold(_COLLECTED)
+    gc.set_threshold(_GC_THRESHOLD)
     if asked.seed is not None:
         return on_pool_thread(lambda: _tell(asked.seed, shrink=asked.shrink))
     if asked.processes > 1:

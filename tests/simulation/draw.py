@@ -84,7 +84,7 @@ def drawn(seed: int) -> Drawn:
         failing = tuple(sorted([*failing, *shed_faults(seed, layout)], key=lambda fault: fault.at_s))
         statements += shed_statements(seed)
         topics |= {TOPIC: PARTITIONS}
-        publications = in_order([*publications, *shed_publications(seed, _UNTIL_S)])
+        publications = in_order([*publications, *shed_publications(seed)])
     history = History(
         seed,
         topics,
@@ -100,7 +100,7 @@ def drawn(seed: int) -> Drawn:
 
 
 def _checkpoint_s(seed: int) -> float | None:
-    """The seconds between checkpoints, of which a third of all histories has some."""
+    """Seconds between checkpoints; None in two thirds of the histories."""
     return Random(f"checkpoints {seed}").choice([None, None, None, None, 2.0, 5.0])
 
 

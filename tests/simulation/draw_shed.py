@@ -1,22 +1,26 @@
-"""Draws a query whose input is shed while a service runs, and computes its estimates from the log of rates."""
+"""Draws a query whose input is shed while a service runs, and computes its estimates again from the log of rates."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 
 from connectors.kafka.client.names import CATALOG, HEARTBEAT_HEADER, SHED, internal_topic
 from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry
 from connectors.simulation.faults import Fault, Kind
+from connectors.simulation.kafka.batches import StoredRecord
 from connectors.simulation.kafka.cluster import SimulatedCluster
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.model.objects import Query, Source
+from dsms.simulation.clients import Answer
 from dsms.simulation.history import Layout, Publication, Statement
 from dsms.simulation.topics import records_of, visible_records
 from dsms.simulation.world import CLUSTER, World
 from tests.simulation.rows import rows_left
+from tests.support.splitmix import SHEDDING, chance, place
 
 TOPIC, PARTITIONS = "sh", 2
 SOURCE = f"REGISTER SOURCE ShSource (k INT, v BIGINT) FROM {TOPIC} IDLE AFTER 10000 SECONDS"
@@ -24,11 +28,12 @@ STREAM = "CREATE STREAM Sh OVER ShSource KEY NULL"
 QUERY = """CREATE QUERY QS WITH (max_error = 0.9, deadline = '1 s') AS
     SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s FROM Sh GROUP BY k"""
 REPAIR = "REPAIR QUERY QS"
-#: What shedding adds to the order of a record before it draws: independent of samples, which have smaller numbers.
-_SALT = 1 << 20
+_PARTS = range(PARTITIONS)
+#: When heartbeats make all rows final.
+_UNTIL_S = 30.0
 #: The seconds between which records are sent.
 _BETWEEN_S = (4.0, 29.0)
-#: From an offset on, records of a partition are kept with a probability.
+#: By partition: the first offset, and the probability that a record is kept from there on.
 Rates = Mapping[int, Sequence[tuple[int, float]]]
 
 
@@ -44,7 +49,7 @@ def shed_statements(seed: int) -> list[Statement]:
     return [*begins, Statement(round(chance.uniform(12.0, 29.0), 3), REPAIR)] if chance.random() < 0.3 else begins
 
 
-def shed_publications(seed: int, until_s: float) -> list[Publication]:
+def shed_publications(seed: int) -> list[Publication]:
     """Records of the query's source, in the order of their instants, which heartbeats of both partitions end."""
     chance = Random(f"shed records {seed}")
     times = sorted(round(chance.uniform(*_BETWEEN_S), 3) for _ in range(chance.choice([20, 60, 120])))
@@ -52,7 +57,7 @@ def shed_publications(seed: int, until_s: float) -> list[Publication]:
         Publication(at_s, TOPIC, chance.randrange(PARTITIONS), _value(chance), ts=number)
         for number, at_s in enumerate(times)
     ]
-    return [*found, *(Publication(until_s, TOPIC, partition, heartbeat=len(times)) for partition in range(PARTITIONS))]
+    return [*found, *(Publication(_UNTIL_S, TOPIC, partition, heartbeat=len(times)) for partition in _PARTS)]
 
 
 def shed_faults(seed: int, layout: Layout) -> list[Fault]:
@@ -71,33 +76,47 @@ def _value(chance: Random) -> bytes:
 
 
 def wrong_estimates(world: World) -> Iterator[str]:
-    """How the query's last rows differ from the estimates that the log of its source and the logged rates imply."""
-    statements = [each.sql for each in world.history.statements]
-    if not {SOURCE, STREAM, QUERY} <= {*statements}:
+    """Compares the query's final rows with estimates that are computed again from the log of its source and the logged
+    rates. Nothing is compared if not all rows are final, or if the query was repaired after that: then the differences
+    wait for a later instant."""
+    answers = [answer for answer in world.client.answers if answer.statement.sql in (SOURCE, STREAM, QUERY, REPAIR)]
+    if not {SOURCE, STREAM, QUERY} <= {answer.statement.sql for answer in answers}:
         return
-    number, query = _number_and_query(world.kafka)
-    expected = sorted(estimates(world.kafka, number, rates(world.kafka, query)))
-    found = sorted(rows_left(world.published().get("dsms.QS", {})))
-    if found != expected:
-        yield f"QS is {found}, but the logs and rates imply {expected}"
+    if refused := [f"refused: {answer.error}" for answer in answers if answer.error]:
+        yield from refused
+    elif not _repaired_late(answers) and _ended(world.kafka):
+        source, query = _source_and_query(world.kafka)
+        expected = sorted(estimates(_kept(world.kafka, source, rates(world.kafka, query))))
+        found = sorted(rows_left(world.published().get("dsms.QS", {})))
+        if found != expected:
+            yield f"QS is {found}, but the logs and rates imply {expected}"
 
 
-def _number_and_query(kafka: SimulatedCluster) -> tuple[int, str]:
+def _repaired_late(answers: Iterable[Answer]) -> bool:
+    return any(answer.statement.sql == REPAIR and answer.answered_s > _UNTIL_S for answer in answers)
+
+
+def _ended(kafka: SimulatedCluster) -> bool:
+    """Whether the last record of each partition is a heartbeat."""
+    return all(logged and HEARTBEAT_HEADER in dict(logged[-1].headers) for logged in map(partial(_log, kafka), _PARTS))
+
+
+def _log(kafka: SimulatedCluster, partition: int) -> list[StoredRecord]:
+    return list(visible_records(kafka.log(kafka.image.topics[TOPIC], partition)))
+
+
+def _source_and_query(kafka: SimulatedCluster) -> tuple[int, str]:
     """The number of the source, and the id of the query's last version."""
-    number, query = 0, ""
-    for record in records_of(kafka, [internal_topic(CLUSTER, CATALOG)]):
-        if record.key is not None and record.key != CUT_OVER_KEY:
-            _, item, _ = read_part(Entry(record.key, record.value, 0, 0))
-            if isinstance(item, Source) and item.topic == TOPIC:
-                number = item.number
-            if isinstance(item, Query) and item.name == "QS":
-                query = item.id
-    return number, query
+    records = (each for each in records_of(kafka, [internal_topic(CLUSTER, CATALOG)]) if each.key is not None)
+    entries = (Entry(each.key or b"", each.value, 0, 0) for each in records if each.key != CUT_OVER_KEY)
+    items = [read_part(entry)[1] for entry in entries]
+    source = next(item for item in items if isinstance(item, Source) and item.topic == TOPIC)
+    return source.number, [item for item in items if isinstance(item, Query) and item.name == "QS"][-1].id
 
 
 def rates(kafka: SimulatedCluster, query: str) -> Rates:
     """The logged rates of a query, by partition."""
-    found: dict[int, list[tuple[int, float]]] = defaultdict(lambda: [(0, 1.0)])
+    found: dict[int, list[tuple[int, float]]] = {partition: [(0, 1.0)] for partition in _PARTS}
     for record in records_of(kafka, [internal_topic(CLUSTER, SHED)]):
         if record.key is not None and record.key.decode().split("/")[0] == query:
             offset, rate, *_ = json.loads(record.value or b"")
@@ -105,29 +124,24 @@ def rates(kafka: SimulatedCluster, query: str) -> Rates:
     return found
 
 
-def estimates(kafka: SimulatedCluster, number: int, rates: Rates) -> Iterator[tuple[int, int, int]]:
-    """The key, count and sum of each group: records that are kept stand for those that are not."""
-    sums: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for partition in range(PARTITIONS):
-        for record in visible_records(kafka.log(kafka.image.topics[TOPIC], partition)):
-            if HEARTBEAT_HEADER in dict(record.headers):
-                continue
+def _kept(kafka: SimulatedCluster, source: int, rates: Rates) -> Iterator[tuple[dict[str, int], float]]:
+    """The rows that are kept, each with its rate."""
+    for partition in _PARTS:
+        for record in _log(kafka, partition):
             rate = [rate for start, rate in rates[partition] if start <= record.offset][-1]
-            if chance_of(number, partition, record.offset) < rate:
-                row = json.loads(record.value)
-                sums[row["k"]][0] += 1 / rate
-                sums[row["k"]][1] += row["v"] / rate
-    for key, (count, total) in sums.items():
-        yield key, round(count), round(total)
+            is_row = HEARTBEAT_HEADER not in dict(record.headers)
+            if is_row and chance(place(source, partition, record.offset), SHEDDING) < rate:
+                yield json.loads(record.value), rate
 
 
-def chance_of(number: int, partition: int, offset: int) -> float:
-    """splitmix64 over the place of a record, in Python's integers: the record is kept if the rate is greater.
+def estimates(kept: Iterable[tuple[dict[str, int], float]]) -> Iterator[tuple[int, int, int]]:
+    """The key, count and sum of each group: a row with rate 1/4 stands for four.
 
-    >>> round(chance_of(0, 1, 7), 6)
-    0.0
+    >>> list(estimates([({"k": 1, "v": 7}, 0.25), ({"k": 1, "v": 2}, 1.0)]))
+    [(1, 5, 30)]
     """
-    z = ((number << 55) + (partition << 45) + offset + 0x9E3779B97F4A7C15 * (2 * _SALT + 1)) % 2**64
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
-    return ((z ^ (z >> 31)) >> 11) / 2**53
+    sums: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for row, rate in kept:
+        sums[row["k"]][0] += 1 / rate
+        sums[row["k"]][1] += row["v"] / rate
+    yield from ((key, round(count), round(total)) for key, (count, total) in sums.items())

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +30,7 @@ from connectors.kafka.client.transactions import Transactions
 from connectors.kafka.logs.heartbeats import Ends, HeartbeatLog
 from connectors.kafka.logs.internal_log import InternalLog
 from dsms.coordinator.watcher.executors import CatalogFollowers
+from dsms.executor import fragment
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching import planner
 from dsms.runtime.batching.idleness import SourceActivity, SourceGroup
@@ -47,9 +48,11 @@ from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
 from operators.streams.settings import LoggedSetting
 from tests.simulation.draw import drawn
+from tests.simulation.draw_shed import wrong_estimates
+from tests.simulation.draw_tables import wrong_tables
 from tests.support.pool_thread import on_pool_thread
 
-#: The seed of a history's second schedule is the next number: no drawn history has it.
+#: The seed of a history's second schedule is the next number.
 SCHEDULES = 1_000_000
 
 #: What is replaced: an object, the name of its attribute, and the attribute with the fault.
@@ -179,7 +182,8 @@ def _joined_versions() -> Iterable[Patch]:
 
 
 def _early_rates() -> Iterable[Patch]:
-    """A new owner of a fragment decides rates for records of which the former one may have published results."""
+    """A new owner of a fragment applies its rates from the position of the query's lane, although the former owner may
+    have published results of later records."""
     new = planner.new_settings
 
     def from_positions(
@@ -188,6 +192,16 @@ def _early_rates() -> Iterable[Patch]:
         return new(lanes, positions, wanted, known, defaultdict(dict))
 
     return [(planner, "new_settings", from_positions)]
+
+
+def _kept_runs() -> Iterable[Patch]:
+    """Runs that an epoch stored for queries that failed in it are not deleted."""
+    assembled = fragment.assemble
+
+    def with_no_unused_runs(*given: Any) -> epoch.Epoch:
+        return replace(assembled(*given), unused_runs=frozenset())
+
+    return [(fragment, "assemble", with_no_unused_runs)]
 
 
 #: The faults, by name.
@@ -201,6 +215,7 @@ FAULTS: Mapping[str, Callable[[], Iterable[Patch]]] = {
     "unused heartbeats": _unused_heartbeats,
     "joined versions": _joined_versions,
     "early rates": _early_rates,
+    "kept runs": _kept_runs,
 }
 
 
@@ -213,20 +228,25 @@ def put_back(fault: str) -> Iterator[None]:
         yield
 
 
+def problems_of(history: History) -> tuple[str, ...]:
+    """What is wrong with a history."""
+    return run(history, lambda world: chain(wrong_tables(world), wrong_estimates(world))).problems
+
+
 def problems_with(fault: str, history: History) -> tuple[str, ...]:
     """What is wrong with a history of the product that has a fault."""
     with put_back(fault):
-        return run(history).problems
+        return problems_of(history)
 
 
-def schedules(history: History, count: int) -> Iterator[History]:
+def schedules(history: History, most: int) -> Iterator[History]:
     """The history, and the same one under other choices of the scheduler (which task runs next, what a request takes).
 
     What fails in one schedule of a history often fails in others. So a test that tries several does not depend on how
     many choices the product makes before the fault, which each change of the product alters.
     """
     yield history
-    yield from (replace(history, seed=SCHEDULES + number) for number in range(1, count))
+    yield from (replace(history, seed=SCHEDULES + number) for number in range(1, most))
 
 
 def find(fault: str, first: int, minutes: float) -> bool:
@@ -238,7 +258,7 @@ def find(fault: str, first: int, minutes: float) -> bool:
             return False
         history = drawn(seed).history
         if problems := problems_with(fault, history):
-            if run(history).problems:
+            if problems_of(history):
                 _say(f"seed {seed} fails without the fault as well")
                 continue
             seconds = time.monotonic() - begun

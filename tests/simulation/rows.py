@@ -1,4 +1,4 @@
-"""The rows that the published records of a result add up to."""
+"""The final rows of a keyed result."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Epoch:
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: WrittenByOwner
     failures: Mapping[str, str] = field(default_factory=dict)
-    #: The runs that were stored for queries that failed, which no manifest names.
+    #: The runs that this epoch stored for queries that failed in it; the commit deletes them.
     unused_runs: frozenset[str] = frozenset()
     measured: EpochMeasurements = EpochMeasurements()
     #: The times of its steps before the commit.
@@ -190,11 +190,11 @@ def assemble(
     number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()
     unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
-    stored = set[str]()
+    stored: list[LaneManifest] = []
     for lane_id, before in revision.manifest.lanes.items():
         lane, lane_messages = revision.lanes[lane_id], messages.of_lane(lane_id)
         after = _lane_after(lane, lane_messages, before, (number, revision.takes.get(lane_id, {})))
-        stored |= after.names() if failures else set()
+        stored.append(after)
         lanes |= _named_parts(lane_id, without_failed(before, after, failures, _members(lane)), failures)
         if not lane_messages.of(StateStored):
             continue
@@ -214,9 +214,14 @@ def assemble(
         tuple(dead),
         upto,
         failures=failures,
-        unused_runs=frozenset(stored - revision.manifest.names() - manifest.names()),
+        unused_runs=_unnamed(stored, manifest) if failures else frozenset(),
         measured=_measured(revision, messages),
     )
+
+
+def _unnamed(stored: Iterable[LaneManifest], manifest: Manifest) -> frozenset[str]:
+    """The runs of lanes that a manifest does not name."""
+    return frozenset(name for lane in stored for name in lane.names()) - manifest.names()
 
 
 def _measured(revision: Revision, messages: Messages) -> EpochMeasurements:

@@ -42,9 +42,10 @@ class HeldRuns:
         be removed now."""
         with self._lock:
             self._last = committed
-            listed = set(gone)
-            self._waiting |= listed & self._held
-            return listed - self._held
+            self._waiting |= set(gone)
+            free = self._waiting - self._held
+            self._waiting -= free
+            return free
 
     def hold(self) -> Committed | None:
         """Holds the runs of the last epoch until `release`; returns the epoch, None if there is none."""
@@ -54,7 +55,8 @@ class HeldRuns:
             return self._last
 
     def release(self) -> set[str]:
-        """Releases the held runs; returns those that may be removed now."""
+        """Releases the held runs; returns those that may be removed now. The next `commit` returns them again, because
+        the store may not have removed them."""
         with self._lock:
-            waiting, self._waiting, self._held = self._waiting, set(), frozenset()
-            return waiting
+            self._held = frozenset()
+            return set(self._waiting)

@@ -1,4 +1,4 @@
-"""Runs that an epoch has stored for queries that fail in it are named, so that the commit removes them."""
+"""An epoch lists the runs that it stored for queries that failed in it; the commit deletes them."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
+from tests.support.splitmix import chance
 
 CUTS = [(1, None), (3, 90)]
 ROWS = 600
@@ -16,15 +17,6 @@ REGISTER SOURCE T (k INT, v BIGINT) FROM t;
 CREATE STREAM S OVER T KEY NULL;
 CREATE STREAM K OVER T KEY k;
 """
-
-
-def chance(number: int, salt: int) -> float:
-    """splitmix64 as printed in the paper of Steele, Lea and Flood, over Python's integers."""
-    gamma = 0x9E3779B97F4A7C15
-    z = (number + gamma * (2 * salt + 1)) % 2**64
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
-    return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
 def records() -> list[dict[str, int]]:

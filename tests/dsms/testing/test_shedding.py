@@ -25,9 +25,9 @@ from operators.streams.settings import settings_of
 from operators.streams.shed import SHARE, Shed, Value
 from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_life_epochs import Reached
-from tests.dsms.testing.test_sample import chance
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
+from tests.support.splitmix import SHEDDING, chance, place
 
 SOURCES = """
 REGISTER SOURCE T (k INT, v BIGINT, f DOUBLE, d DECIMAL(9, 2)) FROM t;
@@ -180,7 +180,7 @@ def test_estimates_weight_kept_records_by_the_inverse_rate() -> None:
     for partition, log in enumerate(logs):
         for offset, (k, v, _, _) in enumerate(record for record in log if record[2] < 29):
             rate = ([1.0] + [rate for start, rate in plan[partition] if start <= offset])[-1]
-            if chance((partition << 45) + offset, 1 << 20) < rate:
+            if chance(place(0, partition, offset), SHEDDING) < rate:
                 for at, value in enumerate((1, v, (1 / rate) * (1 / rate - 1))):
                     estimates[k][at] += value / rate if at < 2 else value
     last = {json.loads(key)["k"]: json.loads(value) for key, value, _ in world.results[ids["Counts"]]}
@@ -201,7 +201,7 @@ def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
     for offset, (k, v, ts, _) in enumerate(log):
         low = v is not None and v < 2
-        if ts < 29 and (not low or chance(offset, 1 << 20) < 0.25):
+        if ts < 29 and (not low or chance(offset, SHEDDING) < 0.25):
             share = 4.0 if low else 1.0
             for at, value in enumerate((v or 0, 1, (v or 0) ** 2 * (share - 1), share - 1)):
                 sums[k][at] += value * share
