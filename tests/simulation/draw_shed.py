@@ -20,7 +20,7 @@ from dsms.simulation.history import Layout, Publication, Statement
 from dsms.simulation.topics import records_of, visible_records
 from dsms.simulation.world import CLUSTER, World
 from tests.simulation.rows import rows_left
-from tests.support.splitmix import SHEDDING, chance, place
+from tests.support import splitmix
 
 TOPIC, PARTITIONS = "sh", 2
 SOURCE = f"REGISTER SOURCE ShSource (k INT, v BIGINT) FROM {TOPIC} IDLE AFTER 10000 SECONDS"
@@ -130,7 +130,7 @@ def _kept(kafka: SimulatedCluster, source: int, rates: Rates) -> Iterator[tuple[
         for record in _log(kafka, partition):
             rate = [rate for start, rate in rates[partition] if start <= record.offset][-1]
             is_row = HEARTBEAT_HEADER not in dict(record.headers)
-            if is_row and chance(place(source, partition, record.offset), SHEDDING) < rate:
+            if is_row and splitmix.chance(splitmix.place(source, partition, record.offset), splitmix.SHEDDING) < rate:
                 yield json.loads(record.value), rate
 
 
