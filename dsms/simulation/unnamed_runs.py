@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from connectors.runs.run_cache import RunCache
 from connectors.simulation.faults import Fault
@@ -18,9 +19,25 @@ _STORING = ("put", "admit", "")
 _SHOWN = 3
 
 
+class _Committed(NamedTuple):
+    """The committed epochs of an owner, by its token: until the last one. The next one may be on its way."""
+
+    token: str
+    last: int
+
+    def has(self, run: str) -> bool:
+        """Whether one of these epochs has stored a run; the name of its file will do as well.
+
+        >>> _Committed("7", 2).has("7/2/o5/0/1.0.0"), _Committed("7", 2).has("7_3_o5_0_1.0.0.arrow")
+        (True, False)
+        """
+        token, epoch, *_ = run.replace("_", "/").split("/")
+        return token == self.token and int(epoch) <= self.last
+
+
 def unnamed_runs(content: StoreContent, caches: Caches) -> Iterator[str]:
-    """Yields a line for each fragment and place that has runs of the present owner which its manifest does not name.
-    Call it when no epoch is running.
+    """Yields a line for each fragment and place that has runs of the present owner's committed epochs which its
+    manifest does not name.
 
     Runs of earlier owners do not count: an executor that was paused when it lost the fragment may still write some when
     it resumes. The next recovery removes them. Files on hosts that no longer run the fragment stay until then.
@@ -29,14 +46,14 @@ def unnamed_runs(content: StoreContent, caches: Caches) -> Iterator[str]:
         read = read_manifest(manifest.content.body)
         if not manifest.content.body or read is None:
             continue  # the store has lost it, and the fragment has not committed since
-        token, named = str(manifest.content.claim.token), read.names()
-        runs = content.runs[fragment]
-        stored = {name for name in (runs.names() | runs.resident().keys()) if name.startswith(f"{token}/")}
-        yield from _said(f"fragment {fragment}: shared memory", stored - named)
+        committed = _Committed(str(manifest.content.claim.token), read.epoch)
+        named, runs = read.names(), content.runs[fragment]
+        stored = filter(committed.has, runs.names() | runs.resident().keys())
+        yield from _said(f"fragment {fragment}: shared memory", set(stored) - named)
         for host, directory in caches(fragment).items():
             files = {RunCache(directory).path(name).name for name in named}
-            found = {path.name for path in directory.glob(f"{token}_*")}
-            yield from _said(f"fragment {fragment}: {host}", found - files)
+            found = filter(committed.has, (path.name for path in directory.glob("*_*")))
+            yield from _said(f"fragment {fragment}: {host}", set(found) - files)
 
 
 def may_store_again(faults: Iterable[Fault]) -> bool:

@@ -19,7 +19,7 @@ def stored(runs: list[str], named: list[str]) -> StoreContent:
     content, claim = StoreContent("main", lambda: 0.0), Claim(1, 7)
     lanes = {"q": LaneManifest(("q",), {}, [{"v": [named]}])} if named else {}
     content.manifests["0"].claim(claim)
-    content.manifests["0"].commit(claim, Manifest(epoch=1, lanes=lanes, targets=1).encode(), 1)
+    content.manifests["0"].commit(claim, Manifest(epoch=2, lanes=lanes, targets=1).encode(), 1)
     content.runs["0"].put({name: {} for name in runs})
     return content
 
@@ -44,6 +44,11 @@ def test_named_runs_and_those_of_earlier_owners_are_no_problem(tmp_path: Path) -
 def test_other_runs_in_shared_memory_are_reported(named: list[str], tmp_path: Path) -> None:
     (problem,) = found(stored(["7/1/a", "7/2/b"], named), tmp_path)
     assert "shared memory" in problem and "7/2/b" in problem
+
+
+def test_runs_of_an_epoch_that_is_not_committed_yet_are_no_problem(tmp_path: Path) -> None:
+    runs = ["7/1/a", "7/3/b"]
+    assert found(stored(runs, ["7/1/a"]), cached(tmp_path, runs)) == []
 
 
 def test_runs_that_are_only_in_the_account_are_reported(tmp_path: Path) -> None:
