@@ -11,6 +11,7 @@ import structlog
 
 from connectors.state.cluster import LEASE_MS, ClusterState
 from dsms.executor.engine import Engine
+from dsms.executor.former_files import FormerFiles
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
@@ -44,7 +45,8 @@ class ExecutorProcess:
         self._settings = settings
         self._make_engine = make_engine
         self._alarms = settings.alarms
-        self._cluster = ClusterState(settings.state.open(settings.alarms).documents())
+        store = settings.state.open(settings.alarms)
+        self._cluster, self._former_files = ClusterState(store.documents()), FormerFiles(settings, store)
         self._stopping, self._progress = stopping, progress
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
         #: None until there is an engine.
@@ -111,6 +113,7 @@ class ExecutorProcess:
                 }
             runners[name].tune(tunable)
             runners[name].turn(lease, catalog)
+        self._former_files.turn(leases)
 
     def _leases(self) -> dict[str, int]:
         """The leases of the fragments that are assigned to this executor."""
