@@ -74,6 +74,11 @@ def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
     """The ids of topics; a re-created topic has another id. Unknown topics are left out, and all topics if the brokers
     have no topic ids.
     """
+    return {name: topic_id for name, topic_id in _described_ids(admin, topics).items() if topic_id != _NO_ID}
+
+
+def _described_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
+    """The ids of the topics that the broker which is asked knows; `_NO_ID` if it has no topic ids."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -87,7 +92,7 @@ def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 refused = topic_refusal(name, error.args[0])
                 raise refused or translate(error.args[0], f'asking for the id of topic "{name}"') from error
-    return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
+    return ids
 
 
 def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
@@ -131,6 +136,16 @@ def _await_known(admin: AdminClient, topic: str) -> None:
     """Waits until the brokers know an existing topic, which the controller knows earlier."""
     if not partitions_of(admin, topic):
         raise ExternalError(f'topic "{topic}" exists, but no broker knows it yet')
+
+
+@_until_it_holds
+def id_of_existing(admin: AdminClient, topic: str) -> str | None:
+    """The id of an existing topic; None if the brokers have no topic ids. Any broker may be asked, so this waits until
+    that broker knows the topic."""
+    known = _described_ids(admin, [topic])
+    if topic not in known:
+        raise ExternalError(f'a broker does not know topic "{topic}" yet', retryable=True)
+    return None if known[topic] == _NO_ID else known[topic]
 
 
 @_until_it_holds

@@ -18,9 +18,9 @@ from connectors.kafka.client.topics import (
     admit_large_records,
     earliest,
     ensure_topic,
+    id_of_existing,
     latest,
     partitions_of,
-    topic_ids,
 )
 from connectors.kafka.schema_registry.registry import latest_schema, register_schema
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -72,7 +72,7 @@ class Topics:
 
     def topic_id(self, topic: str) -> str | None:
         """Kafka's id of an existing topic; None if the brokers give no ids."""
-        return topic_ids(self._admin, [topic]).get(topic)
+        return id_of_existing(self._admin, topic)
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
         """Creates the result topic, or uses an existing empty one, and registers the schemas of its records."""
