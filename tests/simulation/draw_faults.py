@@ -127,8 +127,17 @@ def _forgotten_while_publishing(drawing: _Drawing) -> Iterator[Fault]:
 
 def _damaged(drawing: _Drawing) -> Iterator[Fault]:
     """Files are damaged, then the executor starts again and reads them."""
+    yield from _flipped(drawing, 8)
+
+
+def _much_damaged(drawing: _Drawing) -> Iterator[Fault]:
+    """The same with more flips: most bits of a small file are padding."""
+    yield from _flipped(drawing, 40)
+
+
+def _flipped(drawing: _Drawing, most: int) -> Iterator[Fault]:
     at_s, target = drawing.at_s(), drawing.executor()
-    for _ in range(drawing.chance.randint(1, 8)):
+    for _ in range(drawing.chance.randint(1, most)):
         yield drawing.of("bit flips", at_s, target)
     yield drawing.of("kill", round(at_s + drawing.chance.uniform(0.01, 1), 3), target)
 
@@ -160,7 +169,7 @@ _THEMES: dict[str, Callable[[_Drawing], Iterator[Fault]]] = {
     "lost commits": _lost_commits,
     "recreated": _absent_while_publishing,
     "replaced": _forgotten_while_publishing,
-    "damaged": _damaged,
+    "damaged": _much_damaged,
     "silent": _late,
     "divided": _any,
 }

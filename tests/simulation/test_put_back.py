@@ -12,7 +12,7 @@ from tests.support.pool_thread import on_pool_thread
 SEEDS = {
     "late commits": 60,
     "recreated topics": 68,
-    "unchecked files": 1082,
+    "unchecked files": 28,
     "waiting sources": 27,
     "unlogged heartbeats": 27,
     "unread commits": 21,

@@ -263,7 +263,7 @@ class _Graft:
 
     def _leaves(self, vertex: Vertex) -> frozenset[int]:
         """The sources on which a vertex depends or, in later segments, the links whose elements depend on these
-        sources, by number.
+        sources, by number: those that the part reads, since it may run in a lane of its own.
         """
         whole = self.part.whole
         segment = whole.segment(vertex.stage)
@@ -274,4 +274,4 @@ class _Graft:
             for number in whole.into(segment)
             if whole.flow.vertices[whole.flow.exchanges[number].producer].leaves & vertex.leaves
         )
-        return frozenset(links)
+        return frozenset(links) & {source.number for source in self.part.sources}
