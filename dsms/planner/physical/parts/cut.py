@@ -168,15 +168,20 @@ class SegmentPart:
 
     @cached_property
     def sources(self) -> list[Source]:
-        """The sources that it reads, restricted to its partitions, or links."""
-        below, flow = self.whole.flow.below[self.vertex], self.whole.flow
-        own = (self.whole.lane.sources[number] for number in sorted(self._leaves()))
-        links = (
+        """The sources that it reads, restricted to its partitions, or links: all that its vertices wait for."""
+        leaves = self.whole.flow.vertices[self.vertex].leaves
+        if self.segment == 0:
+            return [self.restricted(self.whole.lane.sources[number]) for number in sorted(leaves)]
+        return self.links_for(self.segment, leaves)
+
+    def links_for(self, segment: int, leaves: frozenset[int]) -> list[Source]:
+        """The links that a segment reads, those whose elements depend on some sources, by their numbers."""
+        flow = self.whole.flow
+        return [
             self.whole.link(number, self.share)
-            for number in self.whole.into(self.segment)
-            if any(feed.exchange == number for at in below for feed in flow.vertices[at].inputs)
-        )
-        return [*(self.restricted(source) for source in own if self.segment == 0), *links]
+            for number in self.whole.into(segment)
+            if flow.vertices[flow.exchanges[number].producer].leaves & leaves
+        ]
 
     @property
     def topics(self) -> dict[str, int]:
@@ -189,9 +194,6 @@ class SegmentPart:
         """The sources, by number, whose records cause its elements."""
         return self.whole.lane.sources
 
-    def _leaves(self) -> frozenset[int]:
-        return self.whole.flow.vertices[self.vertex].leaves
-
     def restricted(self, source: Source) -> Source:
         """A source, restricted to the partitions that the shard reads: those whose result partition it publishes."""
         count = self.whole.query.partitions
@@ -199,8 +201,10 @@ class SegmentPart:
         return msgspec.structs.replace(source, only=only)
 
     def output(self, builder: Builder) -> Output:
-        """Adds the part to a dataflow."""
+        """Adds the part to a dataflow, which reads all that the part waits for: it may run in a lane of its own."""
         grafted, whole = _Graft(self, builder), self.whole.output
+        for source in self.sources:
+            builder.leaf(source)
         port = grafted.port(self.vertex)
         if self.exchange is None:
             return replace(whole, id=self.id, vertex=port.vertex, share=self.share)
@@ -263,15 +267,10 @@ class _Graft:
 
     def _leaves(self, vertex: Vertex) -> frozenset[int]:
         """The sources on which a vertex depends or, in later segments, the links whose elements depend on these
-        sources, by number: those that the part reads, since it may run in a lane of its own.
+        sources, by number.
         """
         whole = self.part.whole
         segment = whole.segment(vertex.stage)
         if segment == 0:
             return vertex.leaves
-        links = (
-            whole.link(number, self.part.share).number
-            for number in whole.into(segment)
-            if whole.flow.vertices[whole.flow.exchanges[number].producer].leaves & vertex.leaves
-        )
-        return frozenset(links) & {source.number for source in self.part.sources}
+        return frozenset(link.number for link in self.part.links_for(segment, vertex.leaves))
