@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,12 +131,15 @@ class RunCache:
             self._verified.pop(name, None)
             self.path(name).unlink(missing_ok=True)
 
-    def sweep(self, kept: Iterable[str]) -> None:
-        """Removes all files except those of the runs in `kept`."""
+    def sweep(self, kept: Iterable[str], least_age_s: float | None = None) -> int:
+        """Removes all files except those of the runs in `kept` and, if a least age is given, younger ones. Returns how
+        many it has removed."""
         paths = {self.path(name) for name in kept}
-        for path in self._directory.iterdir() if self._directory.exists() else ():
-            if path not in paths:
-                _remove(path)
+        listed = list(self._directory.iterdir()) if self._directory.exists() else []
+        swept = [path for path in listed if path not in paths and (least_age_s is None or _age_s(path) >= least_age_s)]
+        for path in swept:
+            _remove(path)
+        return len(swept)
 
     def _discard(self, name: str, reason: str) -> None:
         self._on_damage(name, reason)
@@ -155,6 +159,14 @@ class RunCache:
 def _version(path: Path) -> _Version:
     status = path.stat()
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _age_s(path: Path) -> float:
+    """Seconds since a file was written; 0 if it was removed meanwhile."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _has_no_checksums(path: Path) -> bool:

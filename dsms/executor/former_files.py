@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import structlog
@@ -29,7 +29,7 @@ class FormerFiles:
 
     def __init__(self, settings: ExecutorSettings, store: StateStore) -> None:
         self._store, self._shared = store, settings.state_dir is not None
-        self._directories = settings.cache_of("fragment").parent
+        self._directories = settings.caches
         self._due = time.monotonic() + PERIOD_S
 
     def turn(self, owned: Collection[str]) -> None:
@@ -45,28 +45,12 @@ class FormerFiles:
 
     def remove(self, owned: Collection[str]) -> int:
         """Removes all such files; returns their number."""
-        fragments = [each for each in _entries(self._directories) if each.is_dir() and each.name not in owned]
-        return sum(self._remove_in(directory) for directory in fragments)
+        directories = list(self._directories.iterdir()) if self._directories.is_dir() else []
+        return sum(self._remove_in(each) for each in directories if each.is_dir() and each.name not in owned)
 
     def _remove_in(self, directory: Path) -> int:
         _, body = self._store.manifest(directory.name).read()
-        manifest = read_manifest(body)
-        if not body or manifest is None:
-            return 0  # what the next owner needs is not known
-        named = {RunCache(directory).path(name) for name in manifest.names()}
-        former = [path for path in _entries(directory) if path not in named and _is_old(path)]
-        for path in former:
-            path.unlink(missing_ok=True)
-        return len(former)
-
-
-def _entries(directory: Path) -> Iterator[Path]:
-    return directory.iterdir() if directory.is_dir() else iter(())
-
-
-def _is_old(path: Path) -> bool:
-    """Whether a file was written long ago. A file that is being removed at this moment is not old."""
-    try:
-        return time.time() - path.stat().st_mtime > LEAST_AGE_S
-    except FileNotFoundError:
-        return False
+        manifest = read_manifest(body) if body else None
+        if manifest is None:
+            return 0  # the store has lost it, and recovery may need any of the files
+        return RunCache(directory).sweep(manifest.names(), LEAST_AGE_S)

@@ -357,7 +357,7 @@ class Fragment:
             ResultEncoding(poisoned=poisoned(settings.faults)),
             sent_as=self._lane_files.filed,
         )
-        cache = settings.cache_of(self.name)
+        cache = settings.caches / self.name
         runs = StoreSettings(settings.state, self.name, cache, state.tunable.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
         most = most_to_driver(state.plan.partitions)
@@ -387,7 +387,7 @@ def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[StoryEn
 
 
 def _stores(name: str, settings: ExecutorSettings, state: StateStore) -> tuple[ManifestStore, RunStore]:
-    return state.manifest(name), state.runs(name, settings.cache_of(name), settings.state_memory)
+    return state.manifest(name), state.runs(name, settings.caches / name, settings.state_memory)
 
 
 def _committer(

@@ -84,9 +84,10 @@ class ExecutorSettings:
         """The directory of files that are removed when this run ends."""
         return self.data_dir / "scratch" / self.executor_id
 
-    def cache_of(self, fragment: str) -> Path:
-        """The directory of the files of a fragment's runs."""
-        return (self.state_dir or self.data_dir / "cache") / self.cluster / fragment
+    @property
+    def caches(self) -> Path:
+        """The directory of all files of runs; those of a fragment are in a directory of its name."""
+        return (self.state_dir or self.data_dir / "cache") / self.cluster
 
     @property
     def tunable(self) -> TunableSettings:

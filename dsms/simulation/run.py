@@ -61,7 +61,8 @@ def run(history: History, also: Callable[[World], Iterator[str]] = lambda _: ite
         if not problems:
             problems, results = _judged(history, world)
         problems += [*world.faults(), *torn_epochs(world.kafka, CLUSTER), *joined_versions(world.kafka, CLUSTER)]
-        problems += [] if problems else _too_much_state(world)
+        if not problems:
+            problems += _too_much_state(world)
         problems += also(world)
         trace = world.scheduler.trace
         return Outcome(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +11,6 @@ from connectors.simulation.faults import Fault
 from connectors.simulation.state.content import StoreContent
 from dsms.runtime.lanes.manifest import read_manifest
 
-#: The directory of each host, by name, for the files of a fragment.
-Caches = Callable[[str], Mapping[str, Path]]
 #: The calls whose late copy stores a run, or enters it in the account, after a commit has removed it.
 _STORING = ("put", "admit", "")
 #: How many runs a problem shows.
@@ -35,24 +33,25 @@ class _Committed(NamedTuple):
         return token == self.token and int(epoch) <= self.last
 
 
-def unnamed_runs(content: StoreContent, caches: Caches) -> Iterator[str]:
+def unnamed_runs(content: StoreContent, caches: Mapping[str, Path]) -> Iterator[str]:
     """Yields a line for each fragment and place that has runs of the present owner's committed epochs which its
-    manifest does not name.
+    manifest does not name. `caches` are the directories of hosts for the files of runs.
 
     Runs of earlier owners do not count: an executor that was paused when it lost the fragment may still write some when
     it resumes. The next recovery removes them. Files on hosts that no longer run the fragment stay until then.
     """
     for fragment, manifest in content.manifests.items():
-        read = read_manifest(manifest.content.body)
-        if not manifest.content.body or read is None:
+        body = manifest.content.body
+        read = read_manifest(body) if body else None
+        if read is None:
             continue  # the store has lost it, and the fragment has not committed since
         committed = _Committed(str(manifest.content.claim.token), read.epoch)
         named, runs = read.names(), content.runs[fragment]
         stored = filter(committed.has, runs.names() | runs.resident().keys())
         yield from _said(f"fragment {fragment}: shared memory", set(stored) - named)
-        for host, directory in caches(fragment).items():
-            files = {RunCache(directory).path(name).name for name in named}
-            found = filter(committed.has, (path.name for path in directory.glob("*_*")))
+        for host, directory in caches.items():
+            files = {RunCache(directory / fragment).path(name).name for name in named}
+            found = filter(committed.has, (path.name for path in (directory / fragment).glob("*_*")))
             yield from _said(f"fragment {fragment}: {host}", set(found) - files)
 
 

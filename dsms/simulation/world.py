@@ -150,9 +150,10 @@ class World:
         """Whether a process stands still, or was killed and not yet started again."""
         return any(service.process.stopped or not service.process.alive for service in self.services.values())
 
-    def caches(self, fragment: str) -> dict[str, Path]:
-        """The directory of each host for the files of a fragment's runs."""
-        return {host: settings.cache_of(fragment) for host, settings in self._settings.items()}
+    @property
+    def caches(self) -> dict[str, Path]:
+        """The directory of each host for the files of runs."""
+        return {host: settings.caches for host, settings in self._settings.items()}
 
     def published(self) -> dict[str, Records]:
         """The records of results and dead letters that readers see."""

@@ -45,6 +45,7 @@ class SimulatedStore:
     def __init__(self, scheduler: Scheduler, plan: FaultPlan, cluster: str) -> None:
         self.cluster = cluster
         self._scheduler, self._plan, self._server = scheduler, plan, Server()
+        #: What the server stores, as checks see it.
         self.content = StoreContent(cluster, lambda: scheduler.epoch_s + scheduler.now)
         self._past: dict[Fault, Snapshot] = {}
         self._full_until = 0.0
@@ -103,31 +104,31 @@ class SimulatedState:
     """Implements `connectors.state.store.StateStore`: a connection of a process to the server."""
 
     def __init__(self, cluster: str, content: StoreContent, calls: Calls) -> None:
-        self._cluster, self.content, self._calls = cluster, content, calls
+        self._cluster, self._content, self._calls = cluster, content, calls
 
     def documents(self) -> DocumentStore:
         """The documents of the cluster."""
-        return cast(DocumentStore, self._remote("documents", self.content.documents))
+        return cast(DocumentStore, self._remote("documents", self._content.documents))
 
     def manifest(self, fragment: str) -> MemoryManifest:
         """The manifest of a fragment, for one incarnation."""
         name = f"manifest {fragment}"
-        return MemoryManifest(cast(Manifest, self._remote(name, self.content.manifests[fragment])), name)
+        return MemoryManifest(cast(Manifest, self._remote(name, self._content.manifests[fragment])), name)
 
     def runs(self, fragment: str, cache: Path, limit: int | None = None) -> HostRuns:
         """The runs of a fragment. `cache` is a real directory of the simulated host."""
-        shared = self._remote(f"runs {fragment}", self.content.runs[fragment])
+        shared = self._remote(f"runs {fragment}", self._content.runs[fragment])
         return HostRuns(cast(SharedRuns, shared), cache, limit)
 
     def inspection(self) -> MemoryInspection:
         """The content of the store."""
-        content = self.content
+        content = self._content
         inspection = MemoryInspection(self._cluster, content.documents, content.manifests, content.runs)
         return cast(MemoryInspection, self._remote("inspection", inspection))
 
     def answers(self) -> MemoryAnswers:
         """The answers that are kept for idempotency keys."""
-        return cast(MemoryAnswers, self._remote("answers", self.content.answers))
+        return cast(MemoryAnswers, self._remote("answers", self._content.answers))
 
     def _remote(self, name: str, part: object) -> Remote:
         return Remote(self._calls, name, part)

@@ -36,7 +36,7 @@ def store() -> MemoryState:
 
 def written(settings: ExecutorSettings, fragment: str, *runs: str, age_s: float = 2 * LEAST_AGE_S) -> Path:
     """The directory of a fragment, with files of runs of some age."""
-    directory = settings.cache_of(fragment)
+    directory = settings.caches / fragment
     directory.mkdir(parents=True, exist_ok=True)
     for run in runs:
         path = directory / f"{run.replace('/', '_')}.arrow"

@@ -25,14 +25,15 @@ def stored(runs: list[str], named: list[str]) -> StoreContent:
 
 
 def cached(directory: Path, names: list[str]) -> Path:
-    """A directory with empty files of runs."""
+    """A directory with empty files of runs of fragment 0."""
+    (directory / "0").mkdir()
     for name in names:
-        (directory / f"{name.replace('/', '_')}.arrow").touch()
+        (directory / "0" / f"{name.replace('/', '_')}.arrow").touch()
     return directory
 
 
 def found(content: StoreContent, directory: Path) -> list[str]:
-    return list(unnamed_runs(content, lambda fragment: {"host": directory}))
+    return list(unnamed_runs(content, {"host": directory}))
 
 
 def test_named_runs_and_those_of_earlier_owners_are_no_problem(tmp_path: Path) -> None:
