@@ -26,7 +26,7 @@ def progress_entries(kafka: SimulatedCluster, cluster: str) -> Iterator[tuple[st
 def joined_versions(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
     """The versions of queries that publish although a former version has published beyond the instant at which they
     took over, so that the result topic contains instants of both."""
-    versions = {query.id: query for query in _all_queries(kafka, cluster)}
+    versions = {item.id: item for item in catalog_items(kafka, cluster) if isinstance(item, Query)}
     upto: dict[str, int] = {}
     for key, entry in progress_entries(kafka, cluster):
         query = versions[query_of(entry.query)]
@@ -36,10 +36,8 @@ def joined_versions(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
         upto[entry.query] = max(entry.frontier, upto.get(entry.query, entry.frontier))
 
 
-def _all_queries(kafka: SimulatedCluster, cluster: str) -> Iterator[Query]:
-    """All queries that were ever in the catalog."""
+def catalog_items(kafka: SimulatedCluster, cluster: str) -> Iterator[object]:
+    """All objects and other parts that were ever in the catalog, in the order in which they came."""
     for record in records_of(kafka, [internal_topic(cluster, CATALOG)]):
         if record.key is not None and record.key != CUT_OVER_KEY:
-            _, item, _ = read_part(Entry(record.key, record.value, 0, 0))
-            if isinstance(item, Query):
-                yield item
+            yield read_part(Entry(record.key, record.value, 0, 0))[1]

@@ -23,9 +23,7 @@ from dsms.simulation.shrink import shrunk
 from dsms.simulation.story import story
 from dsms.simulation.world import World
 from tests.simulation.draw import Drawn, drawn
-from tests.simulation.draw_shed import wrong_estimates
-from tests.simulation.draw_tables import wrong_tables
-from tests.simulation.oracle import wrong_relations
+from tests.simulation.oracle import wrong_relations, wrong_results
 from tests.support.pool_thread import on_pool_thread
 
 #: The seeds whose histories have failed once: they are run always.
@@ -43,7 +41,7 @@ def simulate(given: Drawn) -> Outcome:
 
 
 def _wrong(given: Drawn, world: World) -> list[str]:
-    return [*wrong_relations(given, world), *wrong_tables(world), *wrong_estimates(world)]
+    return [*wrong_relations(given, world), *wrong_results(world)]
 
 
 def seeds_that_failed() -> list[int]:

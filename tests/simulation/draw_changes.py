@@ -20,7 +20,7 @@ _OF_THEMES = {
     "late commits": {"": 1},
     "lost commits": {"": 1},
     "silent": {"": 1},
-    "divided": {"": 1},
+    "divided": {"": 2, "paused": 1},
 }
 #: The seconds between which something changes: records are sent before and after.
 _BETWEEN_S = (6.0, 26.0)

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 
-from connectors.kafka.client.names import CATALOG, HEARTBEAT_HEADER, SHED, internal_topic
-from connectors.kafka.logs.internal_log import CUT_OVER_KEY, Entry
+from connectors.kafka.client.names import HEARTBEAT_HEADER, SHED, internal_topic
 from connectors.simulation.faults import Fault, Kind
 from connectors.simulation.kafka.batches import StoredRecord
 from connectors.simulation.kafka.cluster import SimulatedCluster
-from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.model.objects import Query, Source
 from dsms.simulation.clients import Answer
 from dsms.simulation.history import Layout, Publication, Statement
+from dsms.simulation.progress import catalog_items
 from dsms.simulation.topics import records_of, visible_records
 from dsms.simulation.world import CLUSTER, World
 from tests.simulation.rows import rows_left
@@ -107,11 +106,9 @@ def _log(kafka: SimulatedCluster, partition: int) -> list[StoredRecord]:
 
 def _source_and_query(kafka: SimulatedCluster) -> tuple[int, str]:
     """The number of the source, and the id of the query's last version."""
-    records = (each for each in records_of(kafka, [internal_topic(CLUSTER, CATALOG)]) if each.key is not None)
-    entries = (Entry(each.key or b"", each.value, 0, 0) for each in records if each.key != CUT_OVER_KEY)
-    items = [read_part(entry)[1] for entry in entries]
+    items = list(catalog_items(kafka, CLUSTER))
     source = next(item for item in items if isinstance(item, Source) and item.topic == TOPIC)
-    return source.number, [item for item in items if isinstance(item, Query) and item.name == "QS"][-1].id
+    return source.number, [item.id for item in items if isinstance(item, Query) and item.name == "QS"][-1]
 
 
 def rates(kafka: SimulatedCluster, query: str) -> Rates:

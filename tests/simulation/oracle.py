@@ -1,4 +1,4 @@
-"""Compares what a simulated service has published with DuckDB, at every instant."""
+"""Compares what a simulated service has published with DuckDB, at every instant, and with estimates of shed queries."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from tests.algebra.cases import Case
 from tests.algebra.duck import Duck
 from tests.algebra.query_leaves import ARROW, Source
 from tests.simulation.draw import LAST, Drawn
+from tests.simulation.draw_shed import wrong_estimates
+from tests.simulation.draw_tables import wrong_tables
 from tests.support.oracle import Advance, Event, Record
 
 
@@ -34,6 +36,12 @@ def wrong_relations(given: Drawn, world: World) -> Iterator[str]:
         yield from refused
     elif all(source.events[-1:] == (Advance(LAST),) for source in logged.sources):
         yield from differing(logged, world.published().get("dsms.Q", {}))
+
+
+def wrong_results(world: World) -> Iterator[str]:
+    """What is wrong with the results of tables and of shed queries, which any history may have."""
+    yield from wrong_tables(world)
+    yield from wrong_estimates(world)
 
 
 def differing(case: Case, published: Records) -> Iterator[str]:

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import chain, count
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -48,12 +48,11 @@ from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
 from operators.streams.settings import LoggedSetting
 from tests.simulation.draw import drawn
-from tests.simulation.draw_shed import wrong_estimates
-from tests.simulation.draw_tables import wrong_tables
+from tests.simulation.oracle import wrong_results
 from tests.support.pool_thread import on_pool_thread
 
-#: The seed of a history's second schedule is the next number.
-SCHEDULES = 1_000_000
+#: The seeds of further schedules of a history are above this number.
+_SCHEDULES = 1_000_000
 
 #: What is replaced: an object, the name of its attribute, and the attribute with the fault.
 Patch = tuple[Any, str, Any]
@@ -230,7 +229,7 @@ def put_back(fault: str) -> Iterator[None]:
 
 def problems_of(history: History) -> tuple[str, ...]:
     """What is wrong with a history."""
-    return run(history, lambda world: chain(wrong_tables(world), wrong_estimates(world))).problems
+    return run(history, wrong_results).problems
 
 
 def problems_with(fault: str, history: History) -> tuple[str, ...]:
@@ -246,7 +245,7 @@ def schedules(history: History, most: int) -> Iterator[History]:
     many choices the product makes before the fault, which each change of the product alters.
     """
     yield history
-    yield from (replace(history, seed=SCHEDULES + number) for number in range(1, most))
+    yield from (replace(history, seed=_SCHEDULES + number) for number in range(1, most))
 
 
 def find(fault: str, first: int, minutes: float) -> bool:
