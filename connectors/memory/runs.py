@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
@@ -91,6 +92,15 @@ class MemoryRuns:
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its pieces; `size` is not needed, since all of them are in memory at once."""
         self.write({name: frame_from_ipc(b"".join(pieces))})
+
+    def copy_from(self, other: Self, names: Mapping[str, str]) -> None:
+        """Copies runs of another fragment under new names: those in shared memory up to the limit, and all on this
+        host."""
+        copies = {new: other.read(name) for name, new in names.items()}
+        with self._lock:
+            shared = {new: copies[new] for name, new in names.items() if name in other._runs.shared}
+            self._runs.shared |= {new: shared[new] for new in self._admitted(shared)}
+            self._host.update(copies)
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """The runs that are neither in shared memory nor on this host."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 from zlib import crc32
 
 import polars as pl
@@ -134,6 +134,26 @@ class HostRuns:
             self._shared.add(unfinished, str(number), piece)
         self._shared.add(unfinished, CHECK, str(check).encode())
         self._shared.rename(unfinished, name)
+
+    def copy_from(self, other: Self, names: Mapping[str, str]) -> None:
+        """Copies runs of another fragment, which `other` stores, under new names. On this host, a copy shares its
+        file with the run."""
+        resident = other._shared.resident()
+        sizes = {new: resident[name] for name, new in names.items() if name in resident}
+        admitted = self._shared.admit(sizes, self._limit) if sizes else set()
+        for name, new in names.items():
+            shared = new in admitted and self._copy(name, new, other._shared)
+            if not self._cache.link(new, other._cache, name, durable=not shared) and not shared:
+                self._cache.write(new, other.read(name), durable=True)
+
+    def _copy(self, name: str, new: str, other: SharedRuns) -> bool:
+        """Copies the fields of a run within the store; returns False if it is not there any more."""
+        fields = other.fields(name)
+        if not fields:
+            self._shared.release([new])
+            return False
+        self._shared.put({new: {field.decode(): content for field, content in fields.items()}})
+        return True
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """The runs that are neither in the store nor on this host."""

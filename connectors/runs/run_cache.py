@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import polars as pl
 import pyarrow as pa
@@ -77,6 +77,21 @@ class RunCache:
                 self.write(name, map_frame(Path(stream.name), stream=True), durable=durable)
         except OSError as error:
             raise self._write_error(error) from error
+
+    def link(self, name: str, other: Self, former: str, *, durable: bool = False) -> bool:
+        """Stores the run that another fragment has under the name `former`, in the same file. False if this host does
+        not have that run."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self.path(name).unlink(missing_ok=True)
+            os.link(other.path(former), self.path(name))
+            if durable:
+                self.flush(name)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._write_error(error) from error
+        return True
 
     def read(self, name: str) -> pl.DataFrame | None:
         """A run, None if this host does not have it. A damaged file is reported and removed."""

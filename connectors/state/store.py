@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import polars as pl
 
@@ -159,6 +159,12 @@ class RunStore(Protocol):
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its `pieces`, `size` bytes in all: in shared memory if the limit allows, and on this
         host, which is about to read all runs. The run exists once `pieces` has ended without an error."""
+        ...
+
+    def copy_from(self, other: Self, names: Mapping[str, str]) -> None:
+        """Copies runs of another fragment, which `other` stores, under new names, given by name. Those in shared memory
+        are copied there up to the limit, the smallest first; the others are then on this host. All are durable when
+        this returns. Raises ExternalError if one of them is neither in shared memory nor on this host."""
         ...
 
     def missing(self, names: Iterable[str]) -> set[str]:

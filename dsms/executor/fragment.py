@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from connectors.state.cluster import ClusterState
 from connectors.state.store import Claim, ManifestStore, RunStore, StateStore
 from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.engine import Batch, Engine
+from dsms.executor.handover import Handover
 from dsms.executor.metadata_writer import MetadataWriter
 from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
@@ -116,8 +117,8 @@ class Fragment:
         self._committer = _committer(name, settings, stores, claim)
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
-        recovered = self._committer.recover(plan, restore)
-        self._story.add(*_claim_entries(lease, recovered, self._story.now))
+        recovered = self._committer.recover(plan, restore, _handover(plan, opened, stores[1], settings).taken_over)
+        self._story.add(*_claim_entries(lease, recovered, plan, self._story.now))
         state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
@@ -377,13 +378,19 @@ class Fragment:
         return_freed_memory()
 
 
-def _claim_entries(lease: int, recovered: Recovered, at: float) -> tuple[StoryEntry, ...]:
+def _claim_entries(lease: int, recovered: Recovered, plan: FragmentPlan, at: float) -> Iterator[StoryEntry]:
     """The entries for a fragment that an executor has claimed under a lease."""
-    claim = StoryEntry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
-    if not recovered.lost:
-        return (claim,)
-    kind: EntryKind = "state restored" if recovered.restored else "state rebuilt"
-    return claim, StoryEntry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
+    yield StoryEntry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
+    if recovered.lost:
+        kind: EntryKind = "state restored" if recovered.restored else "state rebuilt"
+        yield StoryEntry(kind, at, epoch=recovered.manifest.epoch, reason=recovered.lost)
+    if recovered.taken_over:
+        queries = sorted(plan.queries[query].name for query in recovered.taken_over)
+        yield StoryEntry("state taken over", at, queries=tuple(queries))
+
+
+def _handover(plan: FragmentPlan, state: StateStore, runs: RunStore, settings: ExecutorSettings) -> Handover:
+    return Handover(plan, state, runs, lambda former: _stores(former, settings, state)[1])
 
 
 def _stores(name: str, settings: ExecutorSettings, state: StateStore) -> tuple[ManifestStore, RunStore]:

@@ -15,6 +15,7 @@ from operators.core.decoding import Malformed, decoded
 #: Kinds of entries whose queries are their subject: without a query that the caller may read, such an entry is hidden.
 _ABOUT_QUERIES: frozenset[EntryKind] = frozenset(
     {
+        "state taken over",
         "queries added",
         "queries dropped",
         "queries replaced",
@@ -127,6 +128,7 @@ _SENTENCES: dict[EntryKind, Callable[[StoryEntry], str]] = {
     "claimed": _claimed,
     "state restored": lambda entry: f"its state was restored from a checkpoint, that of epoch {entry.epoch}",
     "state rebuilt": lambda _: "its state is rebuilt from the logs",
+    "state taken over": lambda entry: f"took over the state of {_queries(entry)} from another fragment",
     "started": lambda entry: f"started with plan {entry.plan_version}: runs {_queries(entry)}",
     "queries added": _follows("adds"),
     "queries dropped": _follows("drops"),

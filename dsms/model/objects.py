@@ -348,6 +348,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: The queries from whose rows it is going to be computed, while the state of that plan is built in a separate lane;
     #: None: this does not change. It never changes together with the orders of the joins.
     next_over: Annotated[tuple[Former, ...] | None, FieldRole("placement", "reset", reset_on_division=True)] = None
+    #: The fragment that ran it before, and keeps its state until `fragment` has taken it over; None: there is none.
+    former_fragment: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
 
     @property
     def hints(self) -> PlanHints:
@@ -371,6 +373,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     def fragments(self) -> tuple[str, ...]:
         """The fragments that run it."""
         return self.shares or (self.fragment,)
+
+    @property
+    def moved(self) -> bool:
+        """Whether one fragment runs it that did not run it from its beginning."""
+        return self.divided_at_version > 0 and not self.shares
 
     @property
     def needed_fragments(self) -> frozenset[str]:

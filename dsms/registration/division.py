@@ -62,8 +62,9 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
 
 
 def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environment) -> Query:
-    """The query in another fragment, which starts from the beginning of the logs. Published results stay. Other
-    fragments keep computing what it shares with them. Raises UserError if the query cannot move."""
+    """The query in another fragment, which takes over its state if it can, and otherwise starts from the beginning of
+    the logs. Published results stay. Other fragments keep computing what it shares with them. Raises UserError if the
+    query cannot move."""
     if query.since is not None or query.former is not None:
         raise UserError(
             f'{query.kind} "{query.name}" has replaced another one, so it cannot move to another fragment',
@@ -74,7 +75,7 @@ def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environ
     if fragment == query.fragment:
         return msgspec.structs.replace(query, halted=False)
     moved = msgspec.structs.replace(query, **{**_RESET, "over": query.over, "match_digests": query.match_digests})
-    moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1)
+    moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1, former_fragment=query.fragment)
     others = catalog.without([query.name])
     return placed(moved, planned(moved, catalog).optimized, others, environment, fragment)
 

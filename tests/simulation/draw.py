@@ -22,6 +22,7 @@ from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
 from tests.simulation.draw_divided import can_be_divided, can_be_shared, divided, shared
 from tests.simulation.draw_faults import faults
+from tests.simulation.draw_moves import move_faults, move_statements, moves
 from tests.simulation.draw_shed import PARTITIONS, TOPIC, shed_faults, shed_publications, shed_statements, sheds
 from tests.simulation.draw_tables import table_statements, writes_a_table
 from tests.support.oracle import Advance, Record
@@ -80,6 +81,10 @@ def drawn(seed: int) -> Drawn:
         statements += table_statements(seed)
     publications = _publications(case, topics, changed, chance, ended=time != "silent")
     failing = faults(layout, changed.moments, _UNTIL_S, chance, theme)
+    if moves(seed, theme, layout) and changed == Changes():
+        moving = move_statements(seed, next(each.at_s for each in statements if " VIEW Q AS " in each.sql))
+        statements += moving
+        failing = tuple(sorted([*failing, *move_faults(seed, layout, moving)], key=lambda fault: fault.at_s))
     if sheds(seed, theme):
         failing = tuple(sorted([*failing, *shed_faults(seed, layout)], key=lambda fault: fault.at_s))
         statements += shed_statements(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -20,6 +20,7 @@ from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry
 from dsms.runtime.epoch.result_records import progress_entries, result_heartbeats, result_records
+from dsms.runtime.lanes.handover import arriving, progress_left, with_copied_runs, with_taken_over
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from tests.support.pure_executor import World, epoch
@@ -122,6 +123,25 @@ class Member:
         self.history.append(done.manifest)
         return True
 
+    def follow(self, plan: FragmentPlan, former: Mapping[str, Member]) -> list[str]:
+        """Continues with another plan, from its own state and from that of the queries that have moved here, which the
+        members in `former` have, by fragment. Returns the names of the queries whose state it has taken over."""
+        self.plan, taken = plan, []
+        manifest = self.history[-1] if self.history else Manifest(targets=self.targets)
+        for query, left in arriving(plan, manifest):
+            sender = former[left]
+            progress = progress_left(query, sender.history[-1], self.targets) if sender.history else None
+            if progress is not None:
+                progress, names = with_copied_runs(progress, f"taken/{len(self.history)}/{query.id}")
+                self.world.runs.copy_from(sender.world.runs, names)
+            if (found := progress or manifest.left.get(query.id)) is not None:
+                manifest = with_taken_over(manifest, found)
+                taken.append(query.name)
+        if taken:
+            self.history.append(manifest)
+        self.recover()
+        return taken
+
     def crash(self) -> None:
         """Continues from an earlier manifest."""
         self.history, self.revision = self.history[: len(self.history) // 2], None
@@ -134,6 +154,36 @@ class Member:
 
 #: A turn of a fragment: its number, the most records that it reads, and whether it crashes afterwards.
 Turn = tuple[int, int, bool]
+
+
+def run_moves(
+    services: Services, catalogs: Sequence[Catalog], targets: int, turns: Sequence[Turn]
+) -> list[tuple[str, ...]]:
+    """Runs all fragments of each catalog in turn, and those of the last catalog until everything is read. A query that
+    a catalog has moved continues with the state that it had. Returns which queries did, by catalog.
+
+    The turns are divided equally among the catalogs.
+    """
+    each, taken = len(turns) // len(catalogs), list[tuple[str, ...]]()
+    members: dict[str, Member] = {}
+    for number, catalog in enumerate(catalogs):
+        fragments = sorted({*members, *fragments_of(catalog, 1)})
+        plans = {name: plan_fragment(catalog, targets, fragment=name) for name in fragments}
+        for topic, count in (link for plan in plans.values() for link in plan.links.items()):
+            services.logs.setdefault(topic, {part: [] for part in range(count)})
+        for name, plan in plans.items():
+            members.setdefault(name, Member(plan, services, targets))
+        names = [query for name, member in members.items() for query in member.follow(plans[name], members)]
+        taken.append(tuple(names))
+        for at, limit, crash in turns[number * each : (number + 1) * each]:
+            member = list(members.values())[at % len(members)]
+            member.turn(limit, 1 + limit % 3)
+            if crash:
+                member.crash()
+    for _ in range(200):
+        if not any([member.turn(10_000_000, 2) for member in members.values()]):
+            return taken
+    raise AssertionError("the logs were never read to their end")
 
 
 def run_shares(services: Services, catalogs: Sequence[Catalog], targets: int, turns: Sequence[Turn]) -> Services:

@@ -202,6 +202,34 @@ def a_restored_run_is_here_and_in_shared_memory_if_it_may_be(state: StateUnderTe
         state.runs().delete([name])
 
 
+def a_copied_run_belongs_to_the_other_fragment(state: StateUnderTest) -> None:
+    state.runs(fragment="0").write({"1/large": LARGE, "1/small": SMALL})
+    size = size_of(state, LARGE)
+    copies = {"1/large": "9/a", "1/small": "9/b"}
+    state.runs(fragment="1", limit=size).copy_from(state.runs(fragment="0"), copies)
+    state.runs(fragment="0").delete(copies)
+    here, elsewhere = state.runs(fragment="1"), state.runs("elsewhere", fragment="1")
+    assert here.read("9/a").equals(LARGE) and here.read("9/b").equals(SMALL)
+    assert elsewhere.missing(copies.values()) == {"9/a"}
+    assert state.runs(fragment="0").missing(copies) == set(copies)
+    here.delete(copies.values())
+    assert here.missing(copies.values()) == set(copies.values())
+
+
+def a_run_is_copied_from_shared_memory_or_from_this_host(state: StateUnderTest) -> None:
+    state.runs(fragment="0").write({"1/a": LARGE})
+    state.runs(fragment="0", limit=0).write({"1/b": SMALL})
+    names = {"1/a": "9/a", "1/b": "9/b"}
+    there = state.runs("elsewhere", fragment="0")
+    with pytest.raises(ExternalError):
+        state.runs("elsewhere", fragment="1").copy_from(there, names)
+    state.runs("elsewhere", fragment="1", limit=0).copy_from(there, {"1/a": "9/c"})
+    assert state.runs("elsewhere", fragment="1").read("9/c").equals(LARGE)
+    state.runs(fragment="1").copy_from(state.runs(fragment="0"), names)
+    assert state.runs(fragment="1").read("9/a").equals(LARGE) and state.runs(fragment="1").read("9/b").equals(SMALL)
+    assert state.runs("third", fragment="1").missing(names.values()) == {"9/b"}
+
+
 def nothing_remains_of_a_run_whose_pieces_end_with_an_error(state: StateUnderTest) -> None:
     pieces = pieces_of(state, LARGE)
 
@@ -400,6 +428,8 @@ LAWS: tuple[Callable[[StateUnderTest], None], ...] = (
     a_part_of_the_runs_has_a_limit_of_its_own,
     a_sweep_keeps_only_what_a_manifest_names,
     a_restored_run_is_here_and_in_shared_memory_if_it_may_be,
+    a_copied_run_belongs_to_the_other_fragment,
+    a_run_is_copied_from_shared_memory_or_from_this_host,
     nothing_remains_of_a_run_whose_pieces_end_with_an_error,
     damage_is_reported_once_and_the_copy_removed,
     a_damaged_run_is_not_copied_into_a_checkpoint,

@@ -32,6 +32,7 @@ from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.statements.dropped_topics import LeftTopics
+from dsms.coordinator.statements.ended_handovers import end_handovers
 from dsms.coordinator.statements.fragments_by_load import FragmentsByLoad
 from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.orders_by_statistics import OrdersByStatistics
@@ -259,6 +260,7 @@ class Coordinator:
         return (
             lambda _: self._tables.try_send_heartbeats(),
             partial(clean_up_replacements, parts),
+            partial(end_handovers, parts),
             LeftTopics(parts),
             self._facts.progress.measure,
             self._cut_over(),

@@ -174,6 +174,8 @@ class FragmentPlan:
     sources_of_readers: frozenset[frozenset[str]] = frozenset()
     #: The queries that read shared subplans of this fragment, by id.
     readers: Mapping[str, Reader] = field(default_factory=dict)
+    #: The queries, by id, that have moved to other fragments, which have not taken over their state yet.
+    left: frozenset[str] = frozenset()
 
     @property
     def result_partitions(self) -> dict[str, ResultPartitions]:
@@ -246,7 +248,11 @@ def plan_fragment(
     skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
     groups = frozenset(_sources_of_readers(catalog, fragment))
-    return FragmentPlan(catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, groups, readers)
+    moved = (query for query in catalog.running() if query.former_fragment not in (None, query.fragment))
+    left = frozenset(query.id for query in moved if query.former_fragment == fragment)
+    return FragmentPlan(
+        catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, groups, readers, left
+    )
 
 
 def _computed_here(query: Query, fragment: str | None) -> list[SharedSubplan]:
@@ -338,10 +344,14 @@ def divided(query: PlannedQuery, cluster: str) -> DividedQuery:
 
 def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery]) -> Iterator[PlannedQuery]:
     """Plans that read source partitions only for their dead letters: this fragment writes these, but the queries that
-    read the partitions run in other fragments.
+    read the partitions run in other fragments, or have moved here, so that others have read the first records.
     """
+    throughout = (query for query in here if query.part is not None or query.sink is None or not query.sink.moved)
     read = {
-        (source.id, partition) for query in here for source in query.sources for partition in source.partitions_read
+        (source.id, partition)
+        for query in throughout
+        for source in query.sources
+        for partition in source.partitions_read
     }
     anywhere = {source for query in catalog.running() for source in query.reads}
     for source in catalog.sources():

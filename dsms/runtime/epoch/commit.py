@@ -16,8 +16,9 @@ Recovery
 2. fences older owners by starting the transactional producer;
 3. reads the published frontiers from Kafka and the manifest from Redis;
 4. if Redis has lost the manifest or runs, restores them from the best usable checkpoint, if there is one;
-5. removes runs that no manifest names;
-6. resumes from the manifest, or from the beginning of the logs. Output is a function of the logs (the log law), so the
+5. takes over the state of queries that have moved here from other fragments;
+6. removes runs that no manifest names;
+7. resumes from the manifest, or from the beginning of the logs. Output is a function of the logs (the log law), so the
    recomputed records equal the first ones; those that are already published are left out.
 """
 
@@ -58,6 +59,9 @@ log = structlog.get_logger()
 #: Restores the state of a checkpoint into the stores. The arguments are a manifest that is valid except for missing
 #: runs, if there is one, and what is published. Returns the manifest to resume from; None if no checkpoint is usable.
 Restore = Callable[[Manifest | None, Published], Manifest | None]
+#: Takes over the state of queries that have moved to the fragment. The arguments are its manifest, and the beginning of
+#: the names of runs that it may write. Returns the manifest with these queries.
+TakeOver = Callable[[Manifest, str], Manifest]
 
 
 @dataclass
@@ -70,6 +74,8 @@ class Recovered:
     lost: str = ""
     #: Whether a checkpoint has restored it.
     restored: bool = False
+    #: The queries whose state was taken over from other fragments.
+    taken_over: frozenset[str] = frozenset()
 
 
 class Committer:
@@ -107,9 +113,12 @@ class Committer:
         """The claim of this committer on the fragment."""
         return self._claim
 
-    def recover(self, plan: FragmentPlan, restore: Restore | None = None) -> Recovered:
+    def recover(
+        self, plan: FragmentPlan, restore: Restore | None = None, take_over: TakeOver | None = None
+    ) -> Recovered:
         """The state from which the fragment resumes with a plan: that after the last committed epoch, or, if it is
-        lost, that of a checkpoint, which `restore` puts into the stores."""
+        lost, that of a checkpoint, which `restore` puts into the stores. `take_over` adds the state of queries that
+        have moved to the fragment."""
         targets, published = plan.partitions, self._read_progress(plan)
         body = self._manifests.read()[1]
         manifest, restored, lost = read_manifest(body), None, ""
@@ -126,12 +135,22 @@ class Committer:
             lost = reason if body else "Redis has no state of it" if began_before else ""
             manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
         assert manifest is not None
+        own = manifest.queries
+        if take_over is not None:
+            manifest = self._with_taken_over(manifest, take_over)
         self._run_names = manifest.names()
         if manifest.lanes:
             self._held.commit(Committed(manifest, published), ())
         self._runs.sweep(self._run_names)
         self.run_locations = self._runs.spill(self._run_names, None)
-        return Recovered(manifest, published, lost, restored is not None)
+        return Recovered(manifest, published, lost, restored is not None, manifest.queries - own)
+
+    def _with_taken_over(self, manifest: Manifest, take_over: TakeOver) -> Manifest:
+        """The manifest with the queries that have moved here. Its commit hands their state over."""
+        after = take_over(manifest, f"{self._claim.token}/{manifest.epoch}")
+        if after != manifest:
+            self._manifests.commit(self._claim, after.encode())
+        return after
 
     def _read_progress(self, plan: FragmentPlan) -> Published:
         """What is published. Entries that invalid records have overwritten are written again, before compaction may

@@ -34,6 +34,7 @@ EntryKind = Literal[
     "claimed",  # an executor has claimed the fragment
     "state restored",  # its state was lost, and was restored from a checkpoint
     "state rebuilt",  # its state was lost, and is rebuilt from the logs
+    "state taken over",  # it has the state of queries that have moved to it
     "started",  # its streaming query has started
     "queries added",  # a new plan adds, drops, replaces, pauses or resumes queries
     "queries dropped",

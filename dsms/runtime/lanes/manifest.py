@@ -113,10 +113,17 @@ class Manifest(msgspec.Struct, frozen=True):
     targets: int = 0
     hashing: str = hashing()
     format: int = FORMAT
+    #: The progress of queries that have moved to other fragments, by id, until these have taken it over.
+    left: dict[str, LaneManifest] = {}
+
+    @property
+    def queries(self) -> frozenset[str]:
+        """The queries of all lanes."""
+        return frozenset(query for lane in self.lanes.values() for query in lane.queries)
 
     def names(self) -> set[str]:
-        """The names of all runs of all lanes."""
-        return {name for lane in self.lanes.values() for name in lane.names()}
+        """The names of all runs."""
+        return {name for lane in (*self.lanes.values(), *self.left.values()) for name in lane.names()}
 
     def why_unusable(self, targets: int) -> str | None:
         """Why the state is not usable with this number of targets, so that it is rebuilt from the logs; None if it is.

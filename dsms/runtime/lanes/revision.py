@@ -58,7 +58,7 @@ def revised(
     known = {query for progress in parts for query in progress.queries}
     compiled = dict(_compiled(before))
     # a new query may have vertices with the keys of those of a dropped one, over another source
-    groups = [_trimmed(part, _lane(part.queries, plan, compiled)) for part in parts]
+    groups = [trimmed(part, _lane(part.queries, plan, compiled)) for part in parts]
     new = [query for query in plan.queries if query not in known]
     first = (_first_progress(query, groups, plan, compiled) for query in new)
     fresh = [progress for progress in first if progress is not None]
@@ -72,10 +72,20 @@ def revised(
     merged = merged_lanes(exact, rules, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
     named = {progress.queries[0]: progress for progress in merged}
     lanes = {lane_id: _lane(progress.queries, plan, compiled) for lane_id, progress in named.items()}
-    trimmed = {lane_id: _trimmed(progress, lanes[lane_id]) for lane_id, progress in named.items()}
-    manifest = msgspec.structs.replace(manifest, lanes=trimmed, targets=plan.partitions, plan_version=plan.version)
+    progress_of = {lane_id: trimmed(progress, lanes[lane_id]) for lane_id, progress in named.items()}
+    left = _left(manifest, plan)
+    manifest = msgspec.structs.replace(
+        manifest, lanes=progress_of, left=left, targets=plan.partitions, plan_version=plan.version
+    )
     rebuilt = frozenset[str]().union(*restarts)
     return Revision(before.number + 1 if before else 1, plan, lanes, manifest, rebuilt=rebuilt)
+
+
+def _left(manifest: Manifest, plan: FragmentPlan) -> dict[str, LaneManifest]:
+    """The progress of the queries that have moved to other fragments, until these have taken it over."""
+    lanes = [*manifest.left.values(), *manifest.lanes.values()]
+    found = {query: progress for progress in lanes for query in progress.queries if query in plan.left}
+    return {query: msgspec.structs.replace(progress, queries=(query,)) for query, progress in found.items()}
 
 
 def without_failed(
@@ -221,10 +231,10 @@ def _with_restarts(
 
 
 def _to_restart(progress: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> set[str]:
-    return _lacking_state(progress, _lane(progress.queries, plan, compiled), plan.partitions)
+    return lacking_state(progress, _lane(progress.queries, plan, compiled), plan.partitions)
 
 
-def _lacking_state(progress: LaneManifest, lane: Lane, targets: int) -> set[str]:
+def lacking_state(progress: LaneManifest, lane: Lane, targets: int) -> set[str]:
     """The queries of a lane that read a source without a position, or depend on a vertex whose state is missing."""
     begun = beginning(lane, targets).positions
     unread = {leaf for leaf, source in lane.sources.items() if source.id not in progress.positions}
@@ -247,7 +257,7 @@ def _sources_read(done: Positions, begun: Positions, lane: Lane) -> set[int]:
     return {leaf for leaf, source in lane.sources.items() if done.get(source.id) != begun[source.id]}
 
 
-def _trimmed(progress: LaneManifest, lane: Lane) -> LaneManifest:
+def trimmed(progress: LaneManifest, lane: Lane) -> LaneManifest:
     """The progress without positions and state that no query of the lane needs."""
     keys = {*lane.flow.keys, *(queue for queue in lane.flow.queues if progress.queues)}
     return LaneManifest(

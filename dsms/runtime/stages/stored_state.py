@@ -95,6 +95,20 @@ def all_names(names: Names) -> Iterator[str]:
     return (_parsed(name)[0] for traces in names.values() for listed in traces for name in listed)
 
 
+def with_new_names(names: Names, new: Mapping[str, str]) -> Names:
+    """The same traces, whose runs are stored under new names.
+
+    >>> with_new_names({"v": [["1/0.0.0@5+"], []]}, {"1/0.0.0": "2/a"})
+    {'v': [['2/a@5+'], []]}
+    """
+    return {key: [[_renamed(name, new) for name in listed] for listed in traces] for key, traces in names.items()}
+
+
+def _renamed(name: str, new: Mapping[str, str]) -> str:
+    stored = _parsed(name)[0]
+    return new[stored] + name[len(stored) :]
+
+
 def _parsed(name: str) -> tuple[str, int, bool]:
     """The name of the stored run, the number of skipped rows, and whether it is being merged into the runs before
     it."""

@@ -22,6 +22,10 @@ SENTENCES = [
         StoryEntry("state rebuilt", 0.0, reason="Redis has no state of it"),
         "its state is rebuilt from the logs: Redis has no state of it",
     ),
+    (
+        StoryEntry("state taken over", 0.0, queries=("c",)),
+        'took over the state of query "c" from another fragment',
+    ),
     (StoryEntry("started", 0.0, plan_version=2, queries=("a", "b")), 'started with plan 2: runs queries "a", "b"'),
     (
         StoryEntry("started", 0.0, plan_version=2, queries=("a",), others=7),

@@ -45,6 +45,7 @@ def test_what_is_reset() -> None:
         "over": (),
         "halted": False,
         "next_over": None,
+        "former_fragment": None,
         "links": (),
         "operators": (),
     }

@@ -1,0 +1,56 @@
+"""Which state a fragment takes over when a query has moved to it: pure decisions over plans and manifests.
+
+The fragment that the query has left keeps its last progress in `Manifest.left`. The other one copies the runs that this
+progress names, and commits a manifest with the copies. Only this commit hands the state over, so a crash before it
+changes nothing, and after it the first fragment's runs are not needed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, with_added_partitions
+from dsms.runtime.lanes.revision import lacking_state, trimmed
+from dsms.runtime.stages.stored_state import with_new_names
+
+
+def arriving(plan: FragmentPlan, manifest: Manifest) -> Iterator[tuple[PlannedQuery, str]]:
+    """The queries that have moved to a fragment and that its manifest does not have yet, each with the fragment that
+    they have left."""
+    known = manifest.queries
+    for query in plan.queries.values():
+        former = query.sink.former_fragment if query.sink is not None and query.part is None else None
+        if former is not None and query.next_of is None and query.id not in known:
+            yield query, former
+
+
+def progress_left(query: PlannedQuery, former: Manifest, targets: int) -> LaneManifest | None:
+    """The progress of a query in the manifest of the fragment that it has left, with the state that its plan needs.
+    None if the manifest does not have all of it, or is not usable with this number of targets."""
+    lanes = [progress for progress in (*former.lanes.values(), *former.left.values()) if query.id in progress.queries]
+    if not lanes or former.why_unusable(targets) is not None:
+        return None
+    lane, sources = compile_lane(query.id, [query]), {source.id: source for source in query.sources}
+    alone = msgspec.structs.replace(lanes[-1], queries=(query.id,))
+    progress = trimmed(with_added_partitions(alone, sources), lane)
+    return None if lacking_state(progress, lane, targets) else progress
+
+
+def with_copied_runs(progress: LaneManifest, prefix: str) -> tuple[LaneManifest, dict[str, str]]:
+    """The progress with copies of its runs, whose names begin with `prefix`; and the name of the copy of each run.
+
+    >>> progress = LaneManifest(("q7",), {}, [{"v": [["3/1/0.0.0@5+"]]}])
+    >>> copied, names = with_copied_runs(progress, "8/2/q7")
+    >>> copied.runs, names
+    ([{'v': [['8/2/q7.0@5+']]}], {'3/1/0.0.0': '8/2/q7.0'})
+    """
+    names = {name: f"{prefix}.{at}" for at, name in enumerate(sorted(progress.names()))}
+    return msgspec.structs.replace(progress, runs=[with_new_names(runs, names) for runs in progress.runs]), names
+
+
+def with_taken_over(manifest: Manifest, progress: LaneManifest) -> Manifest:
+    """The manifest with one more query, in a lane of its own."""
+    return msgspec.structs.replace(manifest, lanes={**manifest.lanes, progress.queries[0]: progress})

@@ -1,0 +1,109 @@
+"""A query that moves to another fragment continues there with its state, and publishes the records of one fragment."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.model.catalog import Catalog
+from dsms.planner.physical.fragment_plan import plan_fragment
+from dsms.runtime.lanes.handover import arriving, progress_left
+from dsms.runtime.lanes.manifest import Manifest
+from tests.dsms.runtime.test_epoch import message
+from tests.dsms.runtime.test_shared_subplans import (
+    DRAWN,
+    GROUPS,
+    JOIN,
+    LOGS,
+    TURN,
+    placed_at,
+    results,
+    run_over,
+)
+from tests.support.fake_environment import FakeEnvironment, apply_all
+from tests.support.pure_shares import Services, Turn, run_moves
+from tests.support.strategies import examples
+
+ROWS = "SELECT k, v, 6 / v AS q FROM A [Rows 3]"
+
+
+def moved(catalog: Catalog, query: int, fragment: int, count: int) -> Catalog:
+    """The catalog after a query has moved."""
+    return apply_all(f"ALTER QUERY q{query} SET (fragment = '{fragment}')", catalog, FakeEnvironment({}, count))[0]
+
+
+def ended(catalog: Catalog) -> Catalog:
+    """The catalog after all fragments have taken over what has moved to them."""
+    queries = [query for query in catalog.running() if query.former_fragment is not None]
+    return catalog.with_changed(*(msgspec.structs.replace(query, former_fragment=None) for query in queries))
+
+
+def run(logs, catalogs: list[Catalog], targets: int, turns: list[Turn]) -> tuple[Services, list[tuple[str, ...]]]:
+    closed = [[*log, ("z", 1, 99, None)] for log in logs]  # makes all earlier instants final at the end
+    messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(closed)}
+    services = Services({"t": messages, "u": messages})
+    return services, run_moves(services, catalogs, targets, turns)
+
+
+@settings(max_examples=examples(100))
+@given(
+    LOGS,
+    DRAWN,
+    st.integers(2, 3),
+    st.integers(1, 3),
+    st.lists(TURN, min_size=6, max_size=24),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), min_size=1, max_size=3),
+)
+def test_queries_that_move_publish_the_records_of_one_fragment(logs, drawn, count, targets, turns, moves) -> None:
+    texts, fragments = [text for text, _ in drawn], [at % count for _, at in drawn]
+    whole = run_over(logs, [placed_at([0] * len(texts), texts, 1, len(logs))])
+    catalogs = [placed_at(fragments, texts, count, len(logs))]
+    for query, fragment, over in moves:
+        catalogs.append(moved(catalogs[-1], query % len(texts), fragment % count, count))
+        catalogs += [ended(catalogs[-1])] if over else []
+    services, _ = run(logs, catalogs, targets, turns)
+    assert results(services) == results(whole)
+    assert Counter(map(repr, services.dead)) == Counter(map(repr, whole.dead))
+
+
+LOG = [("ab"[at % 2], at % 3, at, None) for at in range(12)]
+
+
+@pytest.mark.parametrize("text", [GROUPS, JOIN, ROWS])
+def test_a_query_moves_with_its_state(text: str) -> None:
+    others = ["SELECT DISTINCT k FROM B", text]
+    catalogs = [placed_at([1, 0], others, 2)]
+    catalogs += [moved(catalogs[0], 1, 1, 2)]
+    catalogs += [moved(ended(catalogs[1]), 1, 0, 2)]
+    services, taken = run([LOG], catalogs, 2, [(0, 3, False), (1, 3, False)] * 3)
+    assert taken == [(), ("q1",), ("q1",)]
+    whole, _ = run([LOG], [placed_at([0, 0], others, 1)], 1, [])
+    assert results(services) == results(whole)
+    assert Counter(map(repr, services.dead)) == Counter(map(repr, whole.dead))
+
+
+def test_a_query_that_comes_back_at_once_still_has_its_state() -> None:
+    catalogs = [placed_at([0], [GROUPS], 2)]
+    catalogs += [moved(catalogs[0], 0, 1, 2)]
+    catalogs += [moved(catalogs[1], 0, 0, 2)]
+    services, taken = run([LOG], catalogs, 1, [(0, 3, False)] * 3)
+    assert taken == [(), ("q0",), ("q0",)]
+    assert results(services) == results(run([LOG], [placed_at([0], [GROUPS], 1)], 1, [])[0])
+
+
+def test_the_former_fragment_keeps_the_state_until_it_is_taken_over() -> None:
+    first = placed_at([0], [GROUPS], 2)
+    second = moved(first, 0, 1, 2)
+    query = first.get("q0").id
+    assert plan_fragment(first, 1, fragment="0").left == frozenset()
+    assert plan_fragment(second, 1, fragment="0").left == {query}
+    assert plan_fragment(second, 1, fragment="1").left == plan_fragment(second, 1).left == frozenset()
+    assert plan_fragment(ended(second), 1, fragment="0").left == frozenset()
+    assert plan_fragment(moved(second, 0, 0, 2), 1, fragment="0").left == frozenset()
+    there = plan_fragment(second, 1, fragment="1")
+    assert [(each.id, former) for each, former in arriving(there, Manifest())] == [(query, "0")]
+    assert progress_left(there.queries[query], Manifest(), 0) is None
