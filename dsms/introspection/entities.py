@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
@@ -118,6 +119,14 @@ _E = TypeVar("_E", Operator, Queue, Synopsis, Adherence, PathStage)
 def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
     """Busy seconds per second of all operators of each fragment."""
     return {report.fragment: sum(operator.load for operator in report.operators) for report in reports}
+
+
+def load_by_query(reports: Iterable[Report]) -> dict[str, float]:
+    """Busy seconds per second of the operators that serve one query alone, by the name of the query."""
+    loads: dict[str, float] = defaultdict(float)
+    for operator in (each for report in reports for each in report.operators if len(each.queries) == 1):
+        loads[operator.queries[0]] += operator.load
+    return dict(loads)
 
 
 def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:

@@ -350,6 +350,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     next_over: Annotated[tuple[Former, ...] | None, FieldRole("placement", "reset", reset_on_division=True)] = None
     #: The fragment that ran it before, and keeps its state until `fragment` has taken it over; None: there is none.
     former_fragment: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
+    #: Whether a statement has assigned it to its fragment, so that the load does not move it.
+    pinned: Annotated[bool, FieldRole("declared", "carried")] = False
 
     @property
     def hints(self) -> PlanHints:

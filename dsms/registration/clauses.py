@@ -126,8 +126,10 @@ def _fragments(clause: Clause) -> dict[str, object]:
 
 
 def _fragment(clause: Clause) -> dict[str, object]:
-    """The name of the fragment that runs the query."""
-    return {"fragment": _word(clause)}
+    """The name of the fragment that runs the query, or AUTO: the load decides."""
+    if _word(clause).upper() == "AUTO":
+        return {"pinned": False}
+    return {"fragment": _word(clause), "pinned": True}
 
 
 def _join_order(clause: Clause) -> dict[str, object]:

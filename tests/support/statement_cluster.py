@@ -206,6 +206,9 @@ class StatementCluster:
     def utilization(self) -> Mapping[str, float]:
         return {"0": 0.0}
 
+    def load_by_query(self) -> Mapping[str, float]:
+        return {}
+
     def statistics(self) -> Statistics:
         return Statistics()
 

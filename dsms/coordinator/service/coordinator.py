@@ -29,12 +29,14 @@ from dsms.coordinator.results.result_access import Dependencies, ResultAccess
 from dsms.coordinator.service.cluster_facts import CoordinatorFacts
 from dsms.coordinator.service.object_documents import ObjectDocuments
 from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.coordinator.statements.changes_by_load import ChangesByLoad
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.statements.dropped_topics import LeftTopics
 from dsms.coordinator.statements.ended_handovers import end_handovers
-from dsms.coordinator.statements.fragments_by_load import FragmentsByLoad
+from dsms.coordinator.statements.fragments_by_load import more_fragments
 from dsms.coordinator.statements.log_ends import LogEnds
+from dsms.coordinator.statements.moves_by_load import to_lighter_executor
 from dsms.coordinator.statements.orders_by_statistics import OrdersByStatistics
 from dsms.coordinator.statements.query_replacement import clean_up_replacements
 from dsms.coordinator.statements.statement_runner import StatementRunner
@@ -267,7 +269,9 @@ class Coordinator:
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest
             ).turn,
-            FragmentsByLoad(parts, lambda: self._facts.progress.latest).turn,
+            ChangesByLoad(
+                parts, lambda: self._facts.progress.latest, (more_fragments(parts), to_lighter_executor(parts))
+            ).turn,
             OrdersByStatistics(parts, self._facts.statistics).turn,
             *self._autoscaling(),
         )

@@ -82,6 +82,10 @@ class ClusterFacts(Protocol):
         """The last measured load of each fragment, in busy seconds per second."""
         ...
 
+    def load_by_query(self) -> Mapping[str, float]:
+        """The last measured load of the operators that serve one query alone, by the name of the query."""
+        ...
+
     def statistics(self) -> Statistics:
         """The last statistics that the executors measured."""
         ...

@@ -86,7 +86,7 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
 def _halts(statement: AlterQuery, catalog: Catalog) -> Halt:
     """To change its fragments, the query is halted first; other options take effect at once."""
     query = catalog.get(statement.name.text)
-    moves = any(clause.name in ("fragments", "fragment") for clause in statement.clauses)
+    moves = not {"fragments", "fragment"}.isdisjoint(result_settings(statement.clauses))
     return Halt((query,), moves=True) if moves and isinstance(query, Query) else Halt()
 
 

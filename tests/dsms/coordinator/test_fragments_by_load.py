@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from dsms.coordinator.statements.fragments_by_load import BEHIND_S, REST_S, FragmentsByLoad
+from dsms.coordinator.statements.changes_by_load import BEHIND_S, REST_S, ChangesByLoad
+from dsms.coordinator.statements.fragments_by_load import more_fragments
 from dsms.coordinator.watcher.progress import Progress
 from dsms.placement.leases import RUNNING, ExecutorStatus
 from tests.support.statement_cluster import StatementCluster
@@ -37,7 +38,9 @@ class Duty:
 
     def __init__(self) -> None:
         self.cluster, self.now, self.progress = FourFragments(OBJECTS, halt_s=0.5), 0.0, dict[str, Progress]()
-        self.duty = FragmentsByLoad(self.cluster.parts, lambda: self.progress, lambda: self.now)
+        self.duty = ChangesByLoad(
+            self.cluster.parts, lambda: self.progress, [more_fragments(self.cluster.parts)], lambda: self.now
+        )
 
     def turn(self, seconds: float, state: Progress, alive: Mapping[str, ExecutorStatus] = ALIVE) -> int:
         """Runs a turn some seconds later, with all queries in the given state; returns how many fragments run q

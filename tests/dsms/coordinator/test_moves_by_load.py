@@ -1,0 +1,106 @@
+"""A query moves from an executor whose queries fall behind to one with less load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from dsms.coordinator.statements.changes_by_load import BEHIND_S, REST_S, ChangesByLoad
+from dsms.coordinator.statements.moves_by_load import movable_queries, to_lighter_executor
+from dsms.coordinator.watcher.progress import Progress
+from dsms.placement.leases import RUNNING, ExecutorStatus
+from tests.support.statement_cluster import StatementCluster
+
+OBJECTS = """REGISTER SOURCE T (k INT, v INT) FROM t PARTITIONS 1; CREATE STREAM A OVER T KEY NULL;
+CREATE STREAM B OVER T KEY NULL;
+CREATE QUERY one AS SELECT STREAMED k, COUNT(*) AS n FROM A GROUP BY k;
+CREATE QUERY two AS SELECT STREAMED v, COUNT(*) AS n FROM A GROUP BY v;
+CREATE QUERY three AS SELECT STREAMED DISTINCT k FROM B"""
+BEHIND = Progress(100, 50, 10.0, -1.0, behind=True)
+CLOSING = Progress(100, 50, 10.0, 1.0, behind=True)
+
+
+class BusyCluster(StatementCluster):
+    """A cluster with three fragments on executors a and b; all queries run in fragment 0, on a."""
+
+    def __init__(self, sql: str = OBJECTS) -> None:
+        self.loads, self.own = {"0": 0.0, "1": 0.0, "2": 0.0}, dict[str, float]()
+        super().__init__(sql, halt_s=0.5)
+        changed = (msgspec.structs.replace(query, fragment="0") for query in self.store.catalog.queries())
+        self.store.change(lambda catalog: (catalog.with_changed(*changed), None))
+        self.loads, self.own = {"0": 1.2, "1": 0.0, "2": 0.1}, {"one": 0.7, "two": 0.4, "three": 0.1}
+
+    def alive(self) -> Mapping[str, ExecutorStatus]:
+        status = super().alive()["e"]
+        parts = {"a": {"0": RUNNING, "1": RUNNING}, "b": {"2": RUNNING}}
+        return {name: msgspec.structs.replace(status, fragments=fragments) for name, fragments in parts.items()}
+
+    def utilization(self) -> Mapping[str, float]:
+        return self.loads
+
+    def load_by_query(self) -> Mapping[str, float]:
+        return self.own
+
+
+class Duty:
+    """The duty over a cluster, with a clock that the test sets."""
+
+    def __init__(self, cluster: BusyCluster) -> None:
+        self.cluster, self.now, self.progress = cluster, 0.0, dict[str, Progress]()
+        remedies = [to_lighter_executor(cluster.parts)]
+        self.duty = ChangesByLoad(cluster.parts, lambda: self.progress, remedies, lambda: self.now)
+
+    def after(self, seconds: float, state: Progress, query: str = "three") -> dict[str, str]:
+        """Runs a turn some seconds later, with a query in the given state; returns where the queries run then."""
+        self.now += seconds
+        self.progress = {self.cluster.query(query).id: state}
+        self.duty.turn(self.cluster.alive())
+        self.duty.await_change()
+        return {name: self.cluster.query(name).fragment for name in ("one", "two", "three")}
+
+
+@pytest.fixture
+def duty() -> Duty:
+    return Duty(BusyCluster())
+
+
+HERE = {"one": "0", "two": "0", "three": "0"}
+
+
+def test_a_query_moves_to_another_executor_after_a_minute(duty: Duty) -> None:
+    assert duty.after(0, BEHIND) == duty.after(BEHIND_S - 1, BEHIND) == HERE
+    assert duty.after(1, BEHIND) == {**HERE, "two": "2"}
+    query = duty.cluster.query("two")
+    assert (query.former_fragment, query.pinned) == ("0", False)
+    assert duty.after(BEHIND_S, BEHIND) == {**HERE, "two": "2"}  # a change is followed by a rest
+    duty.cluster.loads, duty.cluster.own = {"0": 0.8, "1": 0.0, "2": 0.5}, {"one": 0.7, "two": 0.4, "three": 0.1}
+    assert duty.after(REST_S, BEHIND) == {**HERE, "two": "2"}  # the loads are nearly equal
+
+
+def test_nothing_moves_while_queries_catch_up(duty: Duty) -> None:
+    assert duty.after(0, CLOSING) == duty.after(BEHIND_S, CLOSING) == HERE
+
+
+def test_nothing_moves_if_the_other_executor_has_as_much_load(duty: Duty) -> None:
+    duty.cluster.loads = {"0": 1.2, "1": 0.0, "2": 1.1}
+    assert duty.after(0, BEHIND) == duty.after(BEHIND_S, BEHIND) == HERE
+
+
+def test_a_query_that_was_assigned_by_hand_stays(duty: Duty) -> None:
+    duty.cluster.execute("ALTER QUERY two SET (fragment = '0')")
+    assert duty.cluster.query("two").pinned
+    duty.cluster.own["one"] = 0.0
+    assert duty.after(0, BEHIND) == duty.after(BEHIND_S, BEHIND) == HERE
+    duty.cluster.execute("ALTER QUERY two SET (fragment = auto)")
+    assert not (duty.cluster.query("two").pinned or duty.cluster.query("two").halted)
+    assert duty.after(REST_S, BEHIND) == {**HERE, "two": "2"}
+
+
+def test_queries_that_share_operators_do_not_move() -> None:
+    four = "SELECT STREAMED n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM A GROUP BY k) GROUP BY n"
+    five = "SELECT STREAMED k FROM A WHERE v > 1"
+    cluster = BusyCluster(f"{OBJECTS}; CREATE QUERY four AS {four}; CREATE QUERY five AS {five}")
+    movable = {query.name for query in movable_queries(cluster.store.catalog)}
+    assert movable == {"two", "three", "five"}
