@@ -39,13 +39,14 @@ class MemorySharedRuns:
 
     store = "memory"
 
-    def __init__(self, fragment: str) -> None:
-        self._fragment, self._lock = fragment, threading.Lock()
+    def __init__(self, fragment: str, others: Mapping[str, MemorySharedRuns] | None = None) -> None:
+        """`others` are the runs of all fragments of the cluster."""
+        self.fragment, self._others, self._lock = fragment, others or {}, threading.Lock()
         self.content = SharedContent()
 
     def place(self, name: str) -> str:
         """The location of a run, as alarms name it."""
-        return f"run {self._fragment} {name}"
+        return f"run {self.fragment} {name}"
 
     def admit(self, sizes: Mapping[str, int], limit: int | None) -> set[str]:
         """Enters and returns the runs that may be written: smallest first, while the total is within the limit."""
@@ -95,6 +96,13 @@ class MemorySharedRuns:
             if name not in self.content.runs:
                 raise ExternalError(f'run "{name}" does not exist', retryable=True)
             self.content.runs[other] = self.content.runs.pop(name)
+
+    def copy(self, fragment: str, names: Mapping[str, str]) -> set[str]:
+        """Copies runs of another fragment under new names; returns the new names of those that existed."""
+        found = {new: self._others[fragment].fields(name) for name, new in names.items()}
+        with self._lock:
+            self.content.runs |= {new: dict(fields) for new, fields in found.items() if fields}
+        return {new for new, fields in found.items() if fields}
 
     def existing(self, names: Sequence[str]) -> set[str]:
         """Those of the runs that exist."""

@@ -33,6 +33,7 @@ class RedisSharedRuns:
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client, self._memory = client, StateMemory(client, cluster, fragment)
+        self._cluster, self.fragment = cluster, fragment
         self._prefix, self._damage = key(cluster, fragment, "run", ""), key(cluster, fragment, "damage")
         self.place = self._memory.run
         self.admit, self.resident, self.release = self._memory.admit, self._memory.resident, self._memory.release
@@ -72,6 +73,37 @@ class RedisSharedRuns:
         """Gives a run another name, and replaces the run that has that name."""
         with translated("writing state"):
             self._client.rename(self.place(name), self.place(other))
+
+    def copy(self, fragment: str, names: Mapping[str, str]) -> set[str]:
+        """Copies runs of another fragment under new names, within the server if it can; returns the new names of those
+        that existed. The keys of two fragments may be on different servers of a Redis Cluster, and servers before
+        Redis 6.2 cannot copy."""
+        sources = {new: key(self._cluster, fragment, "run", name) for name, new in names.items()}
+        copied = None if isinstance(self._client, redis.RedisCluster) else self._copy_in_server(sources)
+        return self._copy_by_client(sources) if copied is None else copied
+
+    def _copy_in_server(self, sources: Mapping[str, str]) -> set[str] | None:
+        """None if the server does not know the command."""
+        with translated("copying state"):
+            pipeline = self._client.pipeline(transaction=False)
+            for new, source in sources.items():
+                pipeline.copy(source, self.place(new), replace=True)
+            try:
+                return {new for new, copied in zip(sources, pipeline.execute(), strict=True) if copied}
+            except redis.exceptions.OutOfMemoryError:
+                raise
+            except redis.ResponseError:
+                return None
+
+    def _copy_by_client(self, sources: Mapping[str, str]) -> set[str]:
+        copied = set[str]()
+        for new, source in sources.items():
+            with translated("copying state"):
+                fields = cast("dict[bytes, bytes]", self._client.hgetall(source))
+            if fields:
+                self.put({new: {field.decode(): content for field, content in fields.items()}})
+                copied.add(new)
+        return copied
 
     def existing(self, names: Sequence[str]) -> set[str]:
         """Those of the runs that exist."""

@@ -141,19 +141,13 @@ class HostRuns:
         resident = other._shared.resident()
         sizes = {new: resident[name] for name, new in names.items() if name in resident}
         admitted = self._shared.admit(sizes, self._limit) if sizes else set()
+        wanted = {name: new for name, new in names.items() if new in admitted}
+        copied = self._shared.copy(other._shared.fragment, wanted) if wanted else set()
+        self._release(admitted - copied)
         for name, new in names.items():
-            shared = new in admitted and self._copy(name, new, other._shared)
-            if not self._cache.link(new, other._cache, name, durable=not shared) and not shared:
+            linked = self._cache.link(new, other._cache, name, durable=new not in copied)
+            if not linked and new not in copied:
                 self._cache.write(new, other.read(name), durable=True)
-
-    def _copy(self, name: str, new: str, other: SharedRuns) -> bool:
-        """Copies the fields of a run within the store; returns False if it is not there any more."""
-        fields = other.fields(name)
-        if not fields:
-            self._shared.release([new])
-            return False
-        self._shared.put({new: {field.decode(): content for field, content in fields.items()}})
-        return True
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """The runs that are neither in the store nor on this host."""

@@ -18,6 +18,11 @@ class SharedRuns(Protocol):
         """What kind of store it is, such as "redis", as messages name it."""
         ...
 
+    @property
+    def fragment(self) -> str:
+        """The fragment."""
+        ...
+
     def place(self, name: str) -> str:
         """The location of a run, as alarms name it."""
         ...
@@ -53,6 +58,11 @@ class SharedRuns(Protocol):
 
     def rename(self, name: str, other: str) -> None:
         """Gives a run another name, and replaces the run that has that name."""
+        ...
+
+    def copy(self, fragment: str, names: Mapping[str, str]) -> set[str]:
+        """Copies runs of another fragment of the cluster under new names, given by name. Returns the new names of those
+        that existed."""
         ...
 
     def existing(self, names: Sequence[str]) -> set[str]:

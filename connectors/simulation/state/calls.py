@@ -16,7 +16,7 @@ LATENCY_S = (0.000_1, 0.002)
 #: A client waits so long for an answer.
 TIMEOUT_S = 20.0
 #: The operations that Redis refuses if its memory is full. All others remove something first, or write nothing.
-NEED_MEMORY = frozenset({"put", "add", "report", "begin", "replace"})
+NEED_MEMORY = frozenset({"put", "add", "copy", "report", "begin", "replace"})
 _FAULTS: tuple[Kind, ...] = ("request lost", "answer lost", "request late", "slow")
 #: How many names a line of the trace lists.
 _MAX_NAMES = 3

@@ -43,7 +43,7 @@ class StoreContent:
     def __init__(self, cluster: str, clock: Callable[[], float]) -> None:
         self.documents, self.answers = MemoryDocumentStore(cluster, clock), MemoryAnswers(clock)
         self.manifests = _ByFragment(lambda _: Manifest(clock))
-        self.runs = _ByFragment(MemorySharedRuns)
+        self.runs: _ByFragment[MemorySharedRuns] = _ByFragment(lambda name: MemorySharedRuns(name, self.runs))
 
     def snapshot(self) -> Snapshot:
         """The content now."""
