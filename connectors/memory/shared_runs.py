@@ -41,7 +41,8 @@ class MemorySharedRuns:
 
     def __init__(self, fragment: str, others: Mapping[str, MemorySharedRuns] | None = None) -> None:
         """`others` are the runs of all fragments of the cluster."""
-        self.fragment, self._others, self._lock = fragment, others or {}, threading.Lock()
+        self._others = {} if others is None else others
+        self.fragment, self._lock = fragment, threading.Lock()
         self.content = SharedContent()
 
     def place(self, name: str) -> str:
