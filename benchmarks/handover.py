@@ -1,11 +1,12 @@
 """The pause of a query that moves to another executor with its state: `python -m benchmarks.handover --mb 500`.
 
 The state of a query over a keyed stream has the given number of megabytes, nearly all of it text that cannot be
-compressed. A record whose row is in the result is written every 50 ms, while the query moves to the other executor and
-back, twice. The pause is the longest time between two results in the topic around a move; for comparison there is the
-longest one without a move, and how long the executor took to read the logs up to here, which a move without the state
-would take again. The executors share a directory for state, as on one host, or share none, so that all state moves
-through Redis. Starts its own services in a temporary directory, which it removes; writes `benchmarks/out/handover.json`
+compressed. A record of each partition, whose row is in the result, is written every 50 ms, while the query moves to the
+other executor and back, twice. The pause is the longest time between two results in the topic around a move; for
+comparison there is the longest one without a move, and how long it took to write the logs and to read them at the same
+time; a move without the state would read them again. The executors share a directory for state, as on one host, or
+share none, so that all state moves through Redis. Starts its own services in a temporary directory, which it removes;
+writes `benchmarks/out/handover.json`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from integration.kafka_topics import create_topic  # isort: skip
 
 OUT = Path(__file__).parent / "out" / "handover.json"
 AIM_S = 3.0
-#: How often the state holds each text: in the stream's last rows, and in the group.
+#: How many times the state holds each text, as measured: the last row of the key, and the group's values and result.
 COPIES = 3
 #: The seconds between two records of the ticker, and how long it is watched without a move, and after a move.
 TICK_S, WATCHED_S = 0.05, 12.0
@@ -106,7 +107,7 @@ def measure(megabytes: int, directory: Path, *, one_host: bool) -> list[Result]:
 
 def _measured(cluster: Cluster, megabytes: int, environment: dict[str, str]) -> list[Result]:
     topic = create_topic(cluster.kafka, "texts", partitions=PARTITIONS)
-    few, size = f"{topic}-few", f"{megabytes} MB, {'one host' if environment else 'two hosts'}"
+    few, size = f"{topic}-few", f"{megabytes} MB, {'common directory' if environment else 'separate directories'}"
     for name, both in (("one", {"one": ["0", "1"]}), ("two", {"one": ["0"], "two": ["1"]})):
         cluster.start_executor(name, environment=environment)
         cluster.await_fragments(both)
@@ -130,10 +131,10 @@ def _measured(cluster: Cluster, megabytes: int, environment: dict[str, str]) -> 
     held = sum(status["redis_bytes"] for status in cluster.get("status")["executors"].values()) / 1e6
     return [
         Result(f"{size}: state in Redis", held, "MB"),
-        Result(f"{size}: longest time without results, no move", calm_s, "s", "lower"),
-        Result(f"{size}: the same during a move, median of {len(pauses)}", median(pauses), "s", "lower", AIM_S),
-        Result(f"{size}: the longest of these", max(pauses), "s", "lower", AIM_S),
-        Result(f"{size}: reading the logs up to here", logs_s, "s", "lower"),
+        Result(f"{size}: longest pause without a move", calm_s, "s", "lower"),
+        Result(f"{size}: longest pause during a move, median of {len(pauses)}", median(pauses), "s", "lower", AIM_S),
+        Result(f"{size}: longest pause during a move, maximum", max(pauses), "s", "lower", AIM_S),
+        Result(f"{size}: writing and reading the logs", logs_s, "s", "lower"),
     ]
 
 

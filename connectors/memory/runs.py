@@ -93,12 +93,12 @@ class MemoryRuns:
         """Stores a run again from its pieces; `size` is not needed, since all of them are in memory at once."""
         self.write({name: frame_from_ipc(b"".join(pieces))})
 
-    def copy_from(self, other: Self, names: Mapping[str, str]) -> None:
+    def copy_from(self, other: Self, new_names: Mapping[str, str]) -> None:
         """Copies runs of another fragment under new names: those in shared memory up to the limit, and all on this
         host."""
-        copies = {new: other.read(name) for name, new in names.items()}
+        copies = {new: other.read(name) for name, new in new_names.items()}
         with self._lock:
-            shared = {new: copies[new] for name, new in names.items() if name in other._runs.shared}
+            shared = {new: copies[new] for name, new in new_names.items() if name in other._runs.shared}
             self._runs.shared |= {new: shared[new] for new in self._admitted(shared)}
             self._host.update(copies)
 

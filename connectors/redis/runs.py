@@ -83,7 +83,7 @@ class RedisSharedRuns:
         return self._copy_by_client(sources) if copied is None else copied
 
     def _copy_in_server(self, sources: Mapping[str, str]) -> set[str] | None:
-        """None if the server does not know the command."""
+        """None if the server refuses the command."""
         with translated("copying state"):
             pipeline = self._client.pipeline(transaction=False)
             for new, source in sources.items():
@@ -92,7 +92,7 @@ class RedisSharedRuns:
                 return {new for new, copied in zip(sources, pipeline.execute(), strict=True) if copied}
             except redis.exceptions.OutOfMemoryError:
                 raise
-            except redis.ResponseError:
+            except redis.ResponseError:  # before Redis 6.2, or the user may not copy
                 return None
 
     def _copy_by_client(self, sources: Mapping[str, str]) -> set[str]:

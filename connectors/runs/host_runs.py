@@ -135,16 +135,16 @@ class HostRuns:
         self._shared.add(unfinished, CHECK, str(check).encode())
         self._shared.rename(unfinished, name)
 
-    def copy_from(self, other: Self, names: Mapping[str, str]) -> None:
+    def copy_from(self, other: Self, new_names: Mapping[str, str]) -> None:
         """Copies runs of another fragment, which `other` stores, under new names. On this host, a copy shares its
         file with the run."""
         resident = other._shared.resident()
-        sizes = {new: resident[name] for name, new in names.items() if name in resident}
+        sizes = {new: resident[name] for name, new in new_names.items() if name in resident}
         admitted = self._shared.admit(sizes, self._limit) if sizes else set()
-        wanted = {name: new for name, new in names.items() if new in admitted}
+        wanted = {name: new for name, new in new_names.items() if new in admitted}
         copied = self._shared.copy(other._shared.fragment, wanted) if wanted else set()
         self._release(admitted - copied)
-        for name, new in names.items():
+        for name, new in new_names.items():
             linked = self._cache.link(new, other._cache, name, durable=new not in copied)
             if not linked and new not in copied:
                 self._cache.write(new, other.read(name), durable=True)

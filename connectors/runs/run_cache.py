@@ -80,17 +80,18 @@ class RunCache:
 
     def link(self, name: str, other: Self, former: str, *, durable: bool = False) -> bool:
         """Stores the run that another fragment has under the name `former`, in the same file. False if this host does
-        not have that run."""
+        not have that run, or its file system refuses a second name for the file."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self.path(name).unlink(missing_ok=True)
-            os.link(other.path(former), self.path(name))
-            if durable:
-                self.flush(name)
-        except FileNotFoundError:
-            return False
         except OSError as error:
             raise self._write_error(error) from error
+        try:
+            os.link(other.path(former), self.path(name))
+        except OSError:
+            return False
+        if durable:
+            self.flush(name)
         return True
 
     def read(self, name: str) -> pl.DataFrame | None:

@@ -161,10 +161,10 @@ class RunStore(Protocol):
         host, which is about to read all runs. The run exists once `pieces` has ended without an error."""
         ...
 
-    def copy_from(self, other: Self, names: Mapping[str, str]) -> None:
-        """Copies runs of another fragment, which `other` stores, under new names, given by name. Those in shared memory
-        are copied there up to the limit, the smallest first; the others are then on this host. All are durable when
-        this returns. Raises ExternalError if one of them is neither in shared memory nor on this host."""
+    def copy_from(self, other: Self, new_names: Mapping[str, str]) -> None:
+        """Copies runs of another fragment, which `other` stores, under new names, given by old name. Those in shared
+        memory are copied there up to the limit, the smallest first; the others are then on this host. All are durable
+        when this returns. Raises ExternalError if one of them is neither in shared memory nor on this host."""
         ...
 
     def missing(self, names: Iterable[str]) -> set[str]:

@@ -117,7 +117,7 @@ class Fragment:
         self._committer = _committer(name, settings, stores, claim)
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
-        recovered = self._committer.recover(plan, restore, _handover(plan, opened, stores[1], settings).taken_over)
+        recovered = self._committer.recover(plan, restore, _handover(plan, opened, stores[1], settings).take_over)
         self._story.add(*_claim_entries(lease, recovered, plan, self._story.now))
         state = FragmentState(
             plan=plan,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from connectors.state.store import RunStore, StateStore
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery
-from dsms.runtime.lanes.handover import arriving, progress_left, with_copied_runs, with_taken_over
+from dsms.runtime.lanes.handover import progress_left, queries_to_take_over, with_copied_runs, with_query_added
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, read_manifest
+from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
-#: How often the state is looked for again because the other fragment has committed an epoch in the meantime.
+#: How many times the former fragment's manifest is read, because that fragment may commit epochs meanwhile, which
+#: remove runs.
 _ATTEMPTS = 5
 
 
@@ -26,30 +28,38 @@ class Handover:
     runs: RunStore
     former_runs: Callable[[str], RunStore]
 
-    def taken_over(self, manifest: Manifest, prefix: str) -> Manifest:
+    def take_over(self, manifest: Manifest, prefix: str) -> Manifest:
         """The manifest with the progress of the queries that have moved to this fragment, if their state could be
         copied, or is still here because they come back. The names of the copies begin with `prefix`. Other queries
         start from the logs."""
-        for query, former in arriving(self.plan, manifest):
+        for query, former in queries_to_take_over(self.plan, manifest):
             progress = self._copied(query, former, f"{prefix}/{query.id}") or manifest.left.get(query.id)
             if progress is not None:
-                manifest = with_taken_over(manifest, progress)
+                manifest = with_query_added(manifest, progress)
             log.info("a query has moved here", query=query.name, former=former, with_state=progress is not None)
         return manifest
 
     def _copied(self, query: PlannedQuery, former: str, prefix: str) -> LaneManifest | None:
-        """The progress of a query with copies of its state; None if a part of it is nowhere on this host or in the
+        """The progress of a query with copies of its state; None if a part of it is neither on this host nor in the
         store."""
-        store, source, seen = self.state.manifest(former), self.former_runs(former), object()
+        manifests, former_runs, before = self.state.manifest(former), self.former_runs(former), None
         for _ in range(_ATTEMPTS):
-            body = store.read()[1]
+            body = manifests.read()[1]
             left = read_manifest(body)
             progress = None if left is None else progress_left(query, left, self.plan.partitions)
-            if progress is None or body == seen:
+            if progress is None or body == before:  # nothing has replaced the runs that are missing
                 return None
-            copied, names = with_copied_runs(progress, prefix)
-            if not source.missing(names):
-                self.runs.copy_from(source, names)
+            copied, new_names = with_copied_runs(progress, prefix)
+            if not former_runs.missing(new_names):
+                self._copy(former_runs, new_names)
                 return copied
-            seen = body
+            before = body
         return None
+
+    def _copy(self, former_runs: RunStore, new_names: Mapping[str, str]) -> None:
+        """Copies runs; if that fails, removes the copies, since the store may be full."""
+        try:
+            self.runs.copy_from(former_runs, new_names)
+        except ExternalError:
+            self.runs.delete(new_names.values())
+            raise

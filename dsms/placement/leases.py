@@ -194,6 +194,16 @@ def assign(
     return assigned | _rebalanced(assigned, able, idle, now_ms)
 
 
+def renewed(assignment: Assignment, known: int, now_ms: int) -> Assignment:
+    """The assignment, with a new lease if a greater one is `known`: then the store has gone back to an earlier content.
+    The executor may have claimed the fragment under the greater lease, which refuses the earlier one.
+
+    >>> renewed(Assignment("a", 7), 7, 20), renewed(Assignment("a", 5), 7, 20), renewed(Assignment("a", 5), 30, 20)
+    (Assignment(executor='a', lease=7), Assignment(executor='a', lease=20), Assignment(executor='a', lease=31))
+    """
+    return assignment if assignment.lease >= known else Assignment(assignment.executor, max(now_ms, known + 1))
+
+
 def _loads(
     assigned: Mapping[str, Assignment], able: Collection[str], idle: Collection[str]
 ) -> dict[str, tuple[int, int]]:

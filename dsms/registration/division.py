@@ -74,7 +74,8 @@ def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environ
         raise UserError("several fragments run the query", hint="first SET (fragments = 1)")
     if fragment == query.fragment:
         return msgspec.structs.replace(query, halted=False)
-    moved = msgspec.structs.replace(query, **{**_RESET, "over": query.over, "match_digests": query.match_digests})
+    kept = {"over": query.over, "match_digests": query.match_digests, "join_orders": query.join_orders}
+    moved = msgspec.structs.replace(query, **{**_RESET, **kept})
     moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1, former_fragment=query.fragment)
     others = catalog.without([query.name])
     return placed(moved, planned(moved, catalog).optimized, others, environment, fragment)

@@ -99,3 +99,15 @@ def test_mapped_file_stays_readable_after_its_removal(tmp_path: Path) -> None:
     cache.delete(["1/a"])
     assert found is not None and found.equals(FRAMES["numbers"])
     assert cache.read("1/a") is None
+
+
+def test_a_file_system_without_second_names_of_files_links_nothing(tmp_path: Path, monkeypatch) -> None:
+    former, cache = RunCache(tmp_path / "0"), RunCache(tmp_path / "1")
+    former.write("1/a", FRAMES["small"])
+
+    def refused(*_: object) -> None:
+        raise PermissionError("operation not permitted")
+
+    assert cache.link("2/a", former, "1/a") and cache.read("2/a").equals(FRAMES["small"])
+    monkeypatch.setattr(os, "link", refused)
+    assert not cache.link("2/b", former, "1/a") and cache.read("2/b") is None

@@ -7,7 +7,7 @@ from random import Random
 from connectors.simulation.faults import Fault, Kind
 from dsms.simulation.history import Layout, Statement
 
-#: When the query moves first, in seconds after its creation, and when it has moved for the last time.
+#: The earliest move, in seconds after the creation of the query, and the latest one, in seconds of the history.
 _FIRST_S, _UNTIL_S = 0.5, 27.0
 #: How long before and after a move a fault may happen, in seconds.
 _BEFORE_S, _AFTER_S = 0.5, 4.0
@@ -19,7 +19,8 @@ def moves(seed: int, theme: str, layout: Layout) -> bool:
 
 
 def move_statements(seed: int, created_s: float) -> list[Statement]:
-    """One to three moves of the query, which is created at `created_s`."""
+    """One to three statements that move the query, which is created at `created_s`. The first may name the fragment in
+    which the query already runs."""
     chance, first_s = Random(f"move statements {seed}"), created_s + _FIRST_S
     times = sorted(
         round(chance.uniform(first_s, max(first_s, _UNTIL_S)), 3) for _ in range(chance.choice([1, 2, 2, 3]))
@@ -31,7 +32,7 @@ def move_statements(seed: int, created_s: float) -> list[Statement]:
 
 
 def move_faults(seed: int, layout: Layout, statements: list[Statement]) -> list[Fault]:
-    """Kills of executors, and losses of state, around half of the moves."""
+    """Faults of executors and of the store around half of the moves."""
     chance = Random(f"move faults {seed}")
     chosen = [each.at_s for each in statements if chance.random() < 0.5]
     return [_fault(round(at_s + chance.uniform(-_BEFORE_S, _AFTER_S), 3), layout, chance) for at_s in chosen]

@@ -20,7 +20,7 @@ from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry
 from dsms.runtime.epoch.result_records import progress_entries, result_heartbeats, result_records
-from dsms.runtime.lanes.handover import arriving, progress_left, with_copied_runs, with_taken_over
+from dsms.runtime.lanes.handover import progress_left, queries_to_take_over, with_copied_runs, with_query_added
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from tests.support.pure_executor import World, epoch
@@ -128,14 +128,14 @@ class Member:
         members in `former` have, by fragment. Returns the names of the queries whose state it has taken over."""
         self.plan, taken = plan, []
         manifest = self.history[-1] if self.history else Manifest(targets=self.targets)
-        for query, left in arriving(plan, manifest):
+        for query, left in queries_to_take_over(plan, manifest):
             sender = former[left]
             progress = progress_left(query, sender.history[-1], self.targets) if sender.history else None
             if progress is not None:
                 progress, names = with_copied_runs(progress, f"taken/{len(self.history)}/{query.id}")
                 self.world.runs.copy_from(sender.world.runs, names)
             if (found := progress or manifest.left.get(query.id)) is not None:
-                manifest = with_taken_over(manifest, found)
+                manifest = with_query_added(manifest, found)
                 taken.append(query.name)
         if taken:
             self.history.append(manifest)

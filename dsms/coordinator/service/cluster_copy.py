@@ -81,7 +81,7 @@ def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkp
     queries = {query for lane in lanes.values() for query in lane.queries}
     topics = {id: order.naming.source(topic.name) for id, topic in checkpoint.topics.items() if id in known}
     logs = topic_facts(order.kafka, topics.values())
-    manifest = msgspec.structs.replace(state, lanes=lanes)
+    manifest = msgspec.structs.replace(state, lanes=lanes, left={})
     return msgspec.structs.replace(
         checkpoint,
         cluster=order.cluster,

@@ -79,6 +79,7 @@ class ChangesByLoad:
 
 
 def set_by_load(query: Query, option: str, value: str) -> AlterQuery:
-    """The statement that sets an option whose value the load decides."""
+    """The statement that sets an option of a query, and leaves it to the load: the second clause says AUTO, which keeps
+    the value of the first."""
     clauses = tuple(st.Clause(option, (word,), _HERE) for word in (value, "AUTO"))
     return AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name} SET ({option} = {value})")

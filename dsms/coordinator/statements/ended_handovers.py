@@ -32,7 +32,7 @@ def _ended(executors: Iterable[ExecutorStatus], catalog: Catalog) -> tuple[Catal
 
 
 def _runs(query: Query, executor: ExecutorStatus) -> bool:
-    """Whether an executor runs a query in the fragment that the query has moved to: with the plans from then on, the
-    former fragment does not report it any more."""
+    """Whether an executor runs a query in the fragment that the query has moved to. From the version of the move on,
+    the former fragment does not report the query."""
     there = executor.fragments.get(query.fragment) == RUNNING and query.id in executor.lanes
     return there and executor.plan_version >= query.divided_at_version

@@ -29,7 +29,10 @@ def more_fragments(parts: ClusterParts) -> Remedy:
 
 
 def wider(query: Query, catalog: Catalog, most: int) -> int | None:
-    """The next number of fragments of a query, of `most` that exist; None: the query has as many as it can have."""
+    """The next number of fragments of a query, of `most` that exist; None: the query has as many as it can have, or has
+    replaced another one, so that it cannot be divided."""
+    if query.since is not None or query.former is not None:
+        return None
     sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
     partitions = [source.partitions for source in sources if source.id in query.reads]
     current = len(query.fragments)

@@ -15,7 +15,7 @@ from connectors.alarms import Alarms
 from connectors.state.store import AHEAD_MS
 from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.model.catalog import Catalog, read_catalog
-from dsms.placement.leases import ExecutorStatus, assign, read_assignments
+from dsms.placement.leases import ExecutorStatus, assign, read_assignments, renewed
 from dsms.registration.placement import fragments_of
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
@@ -65,6 +65,8 @@ class RedisDocuments:
         self._encoded: tuple[Catalog, bytes] | None = None
         #: The last copy that this process has written: its version is known to be older, without decoding it.
         self._written: bytes | None = None
+        #: The greatest lease of each fragment that this process has seen.
+        self._leases: dict[str, int] = {}
 
     def restore(self) -> Mapping[str, ExecutorStatus]:
         """Writes missing and outdated documents, and returns the living executors. Raises ExternalError while Redis is
@@ -113,10 +115,12 @@ class RedisDocuments:
             self._alarms.raise_at(ASSIGNMENTS, f"{error}; written again")
             current = {}
         now = time.time_ns() // 1_000_000
-        given = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}
+        believed = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}
+        given = {name: renewed(taken, self._leases.get(name, 0), now) for name, taken in believed.items()}
         fragments = fragments_of(catalog, self._fragments)
         idle = set(fragments).difference(*(query.needed_fragments for query in catalog.running()))
         wanted = assign(given, alive, fragments, now, idle)
+        self._leases |= {name: taken.lease for name, taken in wanted.items()}
         if wanted != current:
             self._documents.set_assignments(msgspec.json.encode(wanted))
             log.info("fragments assigned", **{name: taken.executor for name, taken in wanted.items()})

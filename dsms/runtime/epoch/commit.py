@@ -16,8 +16,8 @@ Recovery
 2. fences older owners by starting the transactional producer;
 3. reads the published frontiers from Kafka and the manifest from Redis;
 4. if Redis has lost the manifest or runs, restores them from the best usable checkpoint, if there is one;
-5. takes over the state of queries that have moved here from other fragments;
-6. removes runs that no manifest names;
+5. removes runs that no manifest names;
+6. takes over the state of queries that have moved here from other fragments;
 7. resumes from the manifest, or from the beginning of the logs. Output is a function of the logs (the log law), so the
    recomputed records equal the first ones; those that are already published are left out.
 """
@@ -136,16 +136,16 @@ class Committer:
             manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
         assert manifest is not None
         own = manifest.queries
+        self._runs.sweep(manifest.names())
         if take_over is not None:
-            manifest = self._with_taken_over(manifest, take_over)
+            manifest = self._take_over(manifest, take_over)
         self._run_names = manifest.names()
         if manifest.lanes:
             self._held.commit(Committed(manifest, published), ())
-        self._runs.sweep(self._run_names)
         self.run_locations = self._runs.spill(self._run_names, None)
         return Recovered(manifest, published, lost, restored is not None, manifest.queries - own)
 
-    def _with_taken_over(self, manifest: Manifest, take_over: TakeOver) -> Manifest:
+    def _take_over(self, manifest: Manifest, take_over: TakeOver) -> Manifest:
         """The manifest with the queries that have moved here. Its commit hands their state over."""
         after = take_over(manifest, f"{self._claim.token}/{manifest.epoch}")
         if after != manifest:

@@ -17,7 +17,7 @@ from dsms.runtime.lanes.revision import lacking_state, trimmed
 from dsms.runtime.stages.stored_state import with_new_names
 
 
-def arriving(plan: FragmentPlan, manifest: Manifest) -> Iterator[tuple[PlannedQuery, str]]:
+def queries_to_take_over(plan: FragmentPlan, manifest: Manifest) -> Iterator[tuple[PlannedQuery, str]]:
     """The queries that have moved to a fragment and that its manifest does not have yet, each with the fragment that
     they have left."""
     known = manifest.queries
@@ -30,7 +30,7 @@ def arriving(plan: FragmentPlan, manifest: Manifest) -> Iterator[tuple[PlannedQu
 def progress_left(query: PlannedQuery, former: Manifest, targets: int) -> LaneManifest | None:
     """The progress of a query in the manifest of the fragment that it has left, with the state that its plan needs.
     None if the manifest does not have all of it, or is not usable with this number of targets."""
-    lanes = [progress for progress in (*former.lanes.values(), *former.left.values()) if query.id in progress.queries]
+    lanes = [progress for progress in (*former.left.values(), *former.lanes.values()) if query.id in progress.queries]
     if not lanes or former.why_unusable(targets) is not None:
         return None
     lane, sources = compile_lane(query.id, [query]), {source.id: source for source in query.sources}
@@ -51,6 +51,6 @@ def with_copied_runs(progress: LaneManifest, prefix: str) -> tuple[LaneManifest,
     return msgspec.structs.replace(progress, runs=[with_new_names(runs, names) for runs in progress.runs]), names
 
 
-def with_taken_over(manifest: Manifest, progress: LaneManifest) -> Manifest:
+def with_query_added(manifest: Manifest, progress: LaneManifest) -> Manifest:
     """The manifest with one more query, in a lane of its own."""
     return msgspec.structs.replace(manifest, lanes={**manifest.lanes, progress.queries[0]: progress})

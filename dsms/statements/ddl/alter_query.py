@@ -85,9 +85,11 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
 
 def _halts(statement: AlterQuery, catalog: Catalog) -> Halt:
     """To change its fragments, the query is halted first; other options take effect at once."""
-    query = catalog.get(statement.name.text)
-    moves = not {"fragments", "fragment"}.isdisjoint(result_settings(statement.clauses))
-    return Halt((query,), moves=True) if moves and isinstance(query, Query) else Halt()
+    query, settings = catalog.get(statement.name.text), result_settings(statement.clauses)
+    if not isinstance(query, Query):
+        return Halt()
+    moves = "fragments" in settings or settings.get("fragment", query.fragment) != query.fragment
+    return Halt((query,), moves=True) if moves else Halt()
 
 
 KIND = StatementKind(

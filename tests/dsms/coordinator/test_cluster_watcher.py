@@ -82,6 +82,24 @@ def test_documents_lost_by_redis_are_restored_and_fragments_assigned(watched: Wa
     assert [set(alive) for alive in watched.seen] == [{"e"}, {"e"}] and watched.watcher.readiness() == {}
 
 
+def test_leases_grow_after_the_store_has_gone_back(watched: Watched) -> None:
+    def leases() -> dict[str, int]:
+        assigned = msgspec.json.decode(watched.documents.assigned or b"", type=dict[str, Assignment])
+        return {name: taken.lease for name, taken in assigned.items()}
+
+    watched.watcher.turn()
+    past, first = watched.documents.assigned, leases()
+    watched.documents.assigned = None
+    watched.watcher.turn()
+    second = leases()
+    watched.documents.assigned = past  # under these leases, a claim of the second ones is refused
+    watched.watcher.turn()
+    assert all(first[name] <= second[name] <= leases()[name] for name in first)
+    watched.documents.assigned = msgspec.json.encode({"0": Assignment("e", 5), "1": Assignment("e", second["1"])})
+    watched.watcher.turn()
+    assert leases()["0"] > second["0"] and leases()["1"] >= second["1"]
+
+
 def test_a_change_is_copied_at_once(watched: Watched) -> None:
     watched.change()
     assert watched.copied_version() == 1

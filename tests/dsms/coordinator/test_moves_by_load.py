@@ -98,6 +98,17 @@ def test_a_query_that_was_assigned_by_hand_stays(duty: Duty) -> None:
     assert duty.after(REST_S, BEHIND) == {**HERE, "two": "2"}
 
 
+def test_fragments_without_an_executor_are_left_out(duty: Duty) -> None:
+    (moved,) = [query for query in duty.cluster.store.catalog.queries() if query.name == "one"]
+    duty.cluster.store.change(
+        lambda catalog: (catalog.with_changed(msgspec.structs.replace(moved, fragment="7")), None)
+    )
+    duty.cluster.loads["7"] = 3.0
+    assert duty.after(0, BEHIND, "one") == duty.after(BEHIND_S, BEHIND, "one") == {**HERE, "one": "7"}
+    assert duty.after(0, BEHIND) == {**HERE, "one": "7"}
+    assert duty.after(BEHIND_S, BEHIND) == {"one": "7", "two": "2", "three": "0"}
+
+
 def test_queries_that_share_operators_do_not_move() -> None:
     four = "SELECT STREAMED n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM A GROUP BY k) GROUP BY n"
     five = "SELECT STREAMED k FROM A WHERE v > 1"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dsms.coordinator.service.cluster_copy import check_undivided
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from dsms.registration.replacement import with_halted
+from dsms.statements.registry import kind_of_statement, parse
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -193,3 +195,21 @@ def test_a_cluster_with_links_is_not_copied() -> None:
     with pytest.raises(UserError, match='"r" reads shared subplans of other fragments'):
         check_undivided(catalog)
     check_undivided(apply_all("ALTER QUERY r SET (FRAGMENTS = 1)", catalog, environment())[0])
+
+
+def test_a_query_that_moves_keeps_the_order_of_its_joins() -> None:
+    joins = "SELECT STREAMED X.k, X.v FROM A AS X JOIN A AS Y ON X.k = Y.k JOIN A AS Z ON X.k = Z.k"
+    catalog, _ = made(joins, "FRAGMENT = '0'")
+    ordered = catalog.with_changed(msgspec.structs.replace(catalog.get("q"), join_orders=((2, 1, 0),)))
+    moved = apply_all("ALTER QUERY q SET (FRAGMENT = '1')", ordered, environment())[0].get("q")
+    assert (moved.fragment, moved.former_fragment, moved.join_orders) == ("1", "0", ((2, 1, 0),))
+
+
+def test_a_query_is_assigned_to_its_own_fragment_without_a_halt() -> None:
+    catalog, _ = made(COUNTS, "WEIGHT = 1")
+    query = catalog.get("q")
+    for text, halted in ((query.fragment, ()), ("auto", ()), ("2", (query,))):
+        (statement,) = parse(f"ALTER QUERY q SET (FRAGMENT = '{text}')")
+        halts = kind_of_statement(statement).halts
+        assert halts is not None and halts(statement, catalog).queries == halted
+    assert apply_all(f"ALTER QUERY q SET (FRAGMENT = '{query.fragment}')", catalog, environment())[0].get("q").pinned

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.runtime.lanes.handover import arriving, progress_left
+from dsms.runtime.lanes.handover import progress_left, queries_to_take_over
 from dsms.runtime.lanes.manifest import Manifest
 from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_shared_subplans import (
@@ -67,7 +67,8 @@ def test_queries_that_move_publish_the_records_of_one_fragment(logs, drawn, coun
         catalogs += [ended(catalogs[-1])] if over else []
     services, _ = run(logs, catalogs, targets, turns)
     assert results(services) == results(whole)
-    assert Counter(map(repr, services.dead)) == Counter(map(repr, whole.dead))
+    # rows in fault that the fragment of a shared subplan has reported for a query may be reported again after a move
+    assert set(map(repr, services.dead)) == set(map(repr, whole.dead))
 
 
 LOG = [("ab"[at % 2], at % 3, at, None) for at in range(12)]
@@ -105,5 +106,5 @@ def test_the_former_fragment_keeps_the_state_until_it_is_taken_over() -> None:
     assert plan_fragment(ended(second), 1, fragment="0").left == frozenset()
     assert plan_fragment(moved(second, 0, 0, 2), 1, fragment="0").left == frozenset()
     there = plan_fragment(second, 1, fragment="1")
-    assert [(each.id, former) for each, former in arriving(there, Manifest())] == [(query, "0")]
+    assert [(each.id, former) for each, former in queries_to_take_over(there, Manifest())] == [(query, "0")]
     assert progress_left(there.queries[query], Manifest(), 0) is None
