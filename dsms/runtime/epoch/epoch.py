@@ -77,8 +77,8 @@ def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str
 def _why_late(query: Query, published: Published) -> str | None:
     """Why a query fails because of what earlier versions have published; None if it does not."""
     earlier = {*query.earlier, *([] if query.former is None else [query.former.id])}
-    at = max((published.frontiers[id] for id in earlier if id in published.frontiers), default=BEGINNING)
-    if at <= (BEGINNING if query.since is None else query.since):
+    at = max((published.frontiers[id] for id in earlier if id in published.frontiers), default=None)
+    if at is None or (query.since is not None and at <= query.since):
         return None
     before = "before it had published anything" if query.since is None else f"at instant {query.since}"
     remedy = "DROP it and create it" if query.since is None else "CREATE OR REPLACE it"
