@@ -85,17 +85,24 @@ class Feed:
         return self.instant + 1
 
 
-def measure(gigabytes: float, directory: Path) -> list[Result]:
-    """Runs the benchmark once; returns its figures."""
+@contextmanager
+def cluster_alone(directory: Path, fragments: int = 1) -> Iterator[Cluster]:
+    """A cluster without executors, over a broker and a Redis of its own."""
     with ExitStack() as services:
         broker, server = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
         for service in (broker, server):
             services.callback(service.stop)
             service.start()
         (directory / "cluster").mkdir()
-        (directory / "store").mkdir()
-        with running(broker.address, server.url, directory / "cluster") as cluster:
-            return _measured(cluster, gigabytes, directory / "store")
+        with running(broker.address, server.url, directory / "cluster", fragments=fragments) as cluster:
+            yield cluster
+
+
+def measure(gigabytes: float, directory: Path) -> list[Result]:
+    """Runs the benchmark once; returns its figures."""
+    (directory / "store").mkdir()
+    with cluster_alone(directory) as cluster:
+        return _measured(cluster, gigabytes, directory / "store")
 
 
 def _measured(cluster: Cluster, gigabytes: float, store: Path) -> list[Result]:

@@ -13,25 +13,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import count, pairwise
 from pathlib import Path
 from statistics import median
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from benchmarks.checkpoint_recovery import DEADLINE_S, PARTITIONS, SHORT, SQL, TEXT, Feed
+from benchmarks.checkpoint_recovery import DEADLINE_S, PARTITIONS, SHORT, SQL, TEXT, Feed, cluster_alone
 from benchmarks.cluster import report
 from benchmarks.report import Result, write_report
-from dsms.local.installed import local_broker, local_redis
 from dsms.local.waiting import wait_until
 
-from integration.cluster import Cluster, running  # isort: skip
+from integration.cluster import Cluster  # isort: skip
 from integration.kafka_topics import create_topic  # isort: skip
 
 OUT = Path(__file__).parent / "out" / "handover.json"
@@ -95,14 +93,9 @@ class Ticker:
 
 def measure(megabytes: int, directory: Path, *, one_host: bool) -> list[Result]:
     """Runs the benchmark once; returns its figures."""
-    with ExitStack() as services:
-        broker, server = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
-        for service in (broker, server):
-            services.callback(service.stop)
-            service.start()
-        (directory / "cluster").mkdir()
-        with running(broker.address, server.url, directory / "cluster", fragments=2) as cluster:
-            return _measured(cluster, megabytes, {"DSMS_STATE_DIR": str(directory / "state")} if one_host else {})
+    environment = {"DSMS_STATE_DIR": str(directory / "state")} if one_host else {}
+    with cluster_alone(directory, fragments=2) as cluster:
+        return _measured(cluster, megabytes, environment)
 
 
 def _measured(cluster: Cluster, megabytes: int, environment: dict[str, str]) -> list[Result]:

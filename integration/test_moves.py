@@ -8,28 +8,22 @@ import pytest
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running
-from integration.kafka_log import advance
-from integration.test_shared_subplans import LAST, expected, feed, relation_of
+from integration.test_shared_subplans import (
+    LAST,
+    await_end,
+    declare,
+    expected,
+    feed,
+    relations,
+    start_two_executors,
+)
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-#: Queries that share nothing with each other.
+#: Queries that share nothing with each other, in fragment 0.
 QUERIES = {
-    "pairs": "SELECT B.auction, B.price, S.seller FROM {p}B AS B JOIN {p}S AS S ON B.auction = S.auction",
-    "groups": "SELECT auction, COUNT(*) AS n, MIN(price) AS m FROM {p}B AS B GROUP BY auction",
+    "pairs": ("0", "SELECT B.auction, B.price, S.seller FROM {p}B AS B JOIN {p}S AS S ON B.auction = S.auction"),
+    "groups": ("0", "SELECT auction, COUNT(*) AS n, MIN(price) AS m FROM {p}B AS B GROUP BY auction"),
 }
-
-
-def declare(cluster: Cluster) -> None:
-    """Creates the queries in fragment 0."""
-    prefix = cluster.name
-    cluster.sql(f"""
-        REGISTER SOURCE {prefix}TB (auction INT, price INT) FROM "{prefix}.bids" PARTITIONS 2;
-        REGISTER SOURCE {prefix}TS (auction INT, seller INT) FROM "{prefix}.auctions" PARTITIONS 2;
-        CREATE STREAM {prefix}B OVER {prefix}TB KEY NULL; CREATE STREAM {prefix}S OVER {prefix}TS KEY NULL
-    """)
-    for name, text in QUERIES.items():
-        selected = text.format(p=prefix).replace("SELECT", "SELECT STREAMED", 1)
-        cluster.sql(f"CREATE VIEW {prefix}{name} WITH (fragment = '0', partitions = 1) AS {selected}")
 
 
 def move(cluster: Cluster, name: str, fragment: str) -> None:
@@ -50,11 +44,8 @@ def await_taken_over(cluster: Cluster, fragment: str, names: list[str]) -> None:
 
 def test_queries_move_with_their_state(kafka: str, redis_url: str, tmp_path: Path) -> None:
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
-        one = cluster.start_executor("one", batch_records=300)
-        cluster.await_fragments({"one": ["0", "1"]})
-        two = cluster.start_executor("two", batch_records=300)
-        cluster.await_fragments({"one": ["0"], "two": ["1"]})
-        declare(cluster)
+        one, two = start_two_executors(cluster, (300, 300))
+        declare(cluster, QUERIES)
         topics = [f"dsms.{cluster.name}{name}" for name in QUERIES]
         feed(cluster, 0, 300)
         cluster.await_progress(topics, 200)
@@ -70,8 +61,6 @@ def test_queries_move_with_their_state(kafka: str, redis_url: str, tmp_path: Pat
         kill_9(two)
         feed(cluster, 601, LAST)
         two = cluster.start_executor("two", batch_records=300)
-        for topic in ("bids", "auctions"):
-            advance(kafka, f"{cluster.name}.{topic}", 2 * LAST, partitions=2)
-        cluster.await_frontier(topics, LAST + 1)
-        assert {name: relation_of(cluster, name) for name in QUERIES} == expected(QUERIES)
+        await_end(cluster, topics)
+        assert relations(cluster, QUERIES) == expected(QUERIES)
         await_taken_over(cluster, "0", ["groups"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import duckdb
@@ -16,6 +16,7 @@ import pytest
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import internal_topic
 from connectors.kafka.client.topics import partition_counts
+from dsms.local.process import ManagedProcess
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running
 from integration.kafka_log import Input, advance, changes, write
@@ -33,14 +34,24 @@ QUERIES = {
 }  # fmt: skip
 
 
-def declare(cluster: Cluster) -> None:
+def start_two_executors(cluster: Cluster, batch_records: tuple[int, int]) -> tuple[ManagedProcess, ManagedProcess]:
+    """Starts executor "one", which gets fragment 0, and "two", which gets fragment 1."""
+    one = cluster.start_executor("one", batch_records=batch_records[0])
+    cluster.await_fragments({"one": ["0", "1"]})
+    two = cluster.start_executor("two", batch_records=batch_records[1])
+    cluster.await_fragments({"one": ["0"], "two": ["1"]})
+    return one, two
+
+
+def declare(cluster: Cluster, queries: Mapping[str, tuple[str, str]]) -> None:
+    """Creates the sources, and views in their fragments."""
     prefix = cluster.name
     cluster.sql(f"""
         REGISTER SOURCE {prefix}TB (auction INT, price INT) FROM "{prefix}.bids" PARTITIONS 2;
         REGISTER SOURCE {prefix}TS (auction INT, seller INT) FROM "{prefix}.auctions" PARTITIONS 2;
         CREATE STREAM {prefix}B OVER {prefix}TB KEY NULL; CREATE STREAM {prefix}S OVER {prefix}TS KEY NULL
     """)
-    for name, (fragment, text) in QUERIES.items():
+    for name, (fragment, text) in queries.items():
         selected = text.format(p=prefix).replace("SELECT", "SELECT STREAMED", 1)
         cluster.sql(f"CREATE VIEW {prefix}{name} WITH (fragment = '{fragment}', partitions = 1) AS {selected}")
 
@@ -68,13 +79,19 @@ def records() -> tuple[list[dict[str, int]], list[dict[str, int]]]:
     return bids, auctions
 
 
-def relations(cluster: Cluster) -> dict[str, Counter[str]]:
+def await_end(cluster: Cluster, topics: list[str]) -> None:
+    """Advances the sources beyond their last records, and waits until all results are published."""
+    for topic in ("bids", "auctions"):
+        advance(cluster.kafka, f"{cluster.name}.{topic}", 2 * LAST, partitions=2)
+    cluster.await_frontier(topics, LAST + 1)
+
+
+def relations(cluster: Cluster, queries: Iterable[str]) -> dict[str, Counter[str]]:
     """The rows of each result, summed up from its changes."""
-    return {name: relation_of(cluster, name) for name in QUERIES}
+    return {name: _relation(cluster, name) for name in queries}
 
 
-def relation_of(cluster: Cluster, name: str) -> Counter[str]:
-    """The rows of a result, summed up from its changes."""
+def _relation(cluster: Cluster, name: str) -> Counter[str]:
     rows: dict[bytes | None, Counter[str]] = {}
     bag: Counter[str] = Counter()
     for change in changes(cluster.kafka, f"dsms.{cluster.name}{name}"):
@@ -89,7 +106,7 @@ def _row(value: bytes | None) -> str:
     return json.dumps(list(json.loads(value or b"{}").values()))
 
 
-def expected(queries: Mapping[str, str]) -> dict[str, Counter[str]]:
+def expected(queries: Mapping[str, tuple[str, str]]) -> dict[str, Counter[str]]:
     """The final rows of each query, by DuckDB."""
     bids, auctions = (pl.DataFrame(rows) for rows in records())
     with duckdb.connect() as connection:
@@ -97,7 +114,7 @@ def expected(queries: Mapping[str, str]) -> dict[str, Counter[str]]:
         connection.register("auctions", auctions.to_arrow())
         texts = {
             name: text.replace("{p}B AS B", "bids AS B").replace("{p}S AS S", "auctions AS S")
-            for name, text in queries.items()
+            for name, (_, text) in queries.items()
         }
         return {
             name: Counter(json.dumps(list(row)) for row in connection.sql(text).fetchall())
@@ -112,11 +129,8 @@ def links(cluster: Cluster) -> set[str]:
 
 def test_two_executors_share_operators_and_are_killed(kafka: str, redis_url: str, tmp_path: Path) -> None:
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
-        one = cluster.start_executor("one", batch_records=500)
-        cluster.await_fragments({"one": ["0", "1"]})
-        two = cluster.start_executor("two", batch_records=300)
-        cluster.await_fragments({"one": ["0"], "two": ["1"]})
-        declare(cluster)
+        one, two = start_two_executors(cluster, (500, 300))
+        declare(cluster, QUERIES)
         topics = [f"dsms.{cluster.name}{name}" for name in QUERIES]
         feed(cluster, 0, 300)
         cluster.await_progress(topics[1:2], 100)
@@ -129,10 +143,8 @@ def test_two_executors_share_operators_and_are_killed(kafka: str, redis_url: str
         kill_9(two)
         two = cluster.start_executor("two", batch_records=300)
         feed(cluster, 601, LAST)
-        for topic in ("bids", "auctions"):
-            advance(kafka, f"{cluster.name}.{topic}", 2 * LAST, partitions=2)
-        cluster.await_frontier(topics, LAST + 1)
-        assert relations(cluster) == expected({name: text for name, (_, text) in QUERIES.items()})
+        await_end(cluster, topics)
+        assert relations(cluster, QUERIES) == expected(QUERIES)
 
         assert_shared(cluster)
         names = [f"{cluster.name}{name}" for name in QUERIES]

@@ -29,7 +29,7 @@ class SharedContent:
 class MemorySharedRuns:
     """Implements `connectors.runs.shared.SharedRuns`. Several threads may use it.
 
-    >>> runs = MemorySharedRuns("0")
+    >>> runs = MemorySharedRuns("0", {})
     >>> sorted(runs.admit({"1/large": 70, "1/small": 20}, 80))
     ['1/small']
     >>> runs.put({"1/small": {"0": b"abc"}})
@@ -39,10 +39,9 @@ class MemorySharedRuns:
 
     store = "memory"
 
-    def __init__(self, fragment: str, others: Mapping[str, MemorySharedRuns] | None = None) -> None:
-        """`others` are the runs of all fragments of the cluster."""
-        self._others = {} if others is None else others
-        self.fragment, self._lock = fragment, threading.Lock()
+    def __init__(self, fragment: str, fragments: Mapping[str, MemorySharedRuns]) -> None:
+        """`fragments` are the runs of all fragments of the cluster."""
+        self.fragment, self._fragments, self._lock = fragment, fragments, threading.Lock()
         self.content = SharedContent()
 
     def place(self, name: str) -> str:
@@ -100,7 +99,7 @@ class MemorySharedRuns:
 
     def copy(self, fragment: str, names: Mapping[str, str]) -> set[str]:
         """Copies runs of another fragment under new names; returns the new names of those that existed."""
-        found = {new: self._others[fragment].fields(name) for name, new in names.items()}
+        found = {new: self._fragments[fragment].fields(name) for name, new in names.items()}
         with self._lock:
             self.content.runs |= {new: dict(fields) for new, fields in found.items() if fields}
         return {new for new, fields in found.items() if fields}

@@ -78,29 +78,27 @@ class RedisSharedRuns:
         """Copies runs of another fragment under new names, within the server if it can; returns the new names of those
         that existed. The keys of two fragments may be on different servers of a Redis Cluster, and servers before
         Redis 6.2 cannot copy."""
-        sources = {new: key(self._cluster, fragment, "run", name) for name, new in names.items()}
-        copied = None if isinstance(self._client, redis.RedisCluster) else self._copy_in_server(sources)
-        return self._copy_by_client(sources) if copied is None else copied
+        other = RedisSharedRuns(self._client, self._cluster, fragment)
+        copied = None if isinstance(self._client, redis.RedisCluster) else self._copy_in_server(other, names)
+        return copied if copied is not None else self._copy_by_client(other, names)
 
-    def _copy_in_server(self, sources: Mapping[str, str]) -> set[str] | None:
+    def _copy_in_server(self, other: RedisSharedRuns, names: Mapping[str, str]) -> set[str] | None:
         """None if the server refuses the command."""
         with translated("copying state"):
             pipeline = self._client.pipeline(transaction=False)
-            for new, source in sources.items():
-                pipeline.copy(source, self.place(new), replace=True)
+            for name, new in names.items():
+                pipeline.copy(other.place(name), self.place(new), replace=True)
             try:
-                return {new for new, copied in zip(sources, pipeline.execute(), strict=True) if copied}
+                return {new for new, copied in zip(names.values(), pipeline.execute(), strict=True) if copied}
             except redis.exceptions.OutOfMemoryError:
                 raise
             except redis.ResponseError:  # before Redis 6.2, or the user may not copy
                 return None
 
-    def _copy_by_client(self, sources: Mapping[str, str]) -> set[str]:
+    def _copy_by_client(self, other: RedisSharedRuns, names: Mapping[str, str]) -> set[str]:
         copied = set[str]()
-        for new, source in sources.items():
-            with translated("copying state"):
-                fields = cast("dict[bytes, bytes]", self._client.hgetall(source))
-            if fields:
+        for name, new in names.items():
+            if fields := other.fields(name):
                 self.put({new: {field.decode(): content for field, content in fields.items()}})
                 copied.add(new)
         return copied

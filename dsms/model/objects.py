@@ -377,6 +377,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
         return self.shares or (self.fragment,)
 
     @property
+    def replaces_another(self) -> bool:
+        """Whether it has taken over from another version, so that its results depend on what that one published."""
+        return self.since is not None or self.former is not None
+
+    @property
     def moved(self) -> bool:
         """Whether one fragment runs it that did not run it from its beginning."""
         return self.divided_at_version > 0 and not self.shares

@@ -49,7 +49,7 @@ def check_divisible(query: Query, node: logical.Node) -> None:
 def with_fragments(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:
     """The query assigned to `count` fragments, which start from the beginning of the logs. Published results stay.
     Raises UserError if the query has replaced another one, or cannot be divided."""
-    if query.since is not None or query.former is not None:
+    if query.replaces_another:
         raise UserError(
             f'{query.kind} "{query.name}" has replaced another one, so only one fragment can run it',
             hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
@@ -65,7 +65,7 @@ def moved_to(fragment: str, query: Query, catalog: Catalog, environment: Environ
     """The query in another fragment, which takes over its state if it can, and otherwise starts from the beginning of
     the logs. Published results stay. Other fragments keep computing what it shares with them. Raises UserError if the
     query cannot move."""
-    if query.since is not None or query.former is not None:
+    if query.replaces_another:
         raise UserError(
             f'{query.kind} "{query.name}" has replaced another one, so it cannot move to another fragment',
             hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragment = '{fragment}')",

@@ -42,7 +42,7 @@ def why_plan_is_fixed(query: Query) -> str | None:
         return "it reads shared subplans of other fragments"
     if query.grouped:
         return "it runs as one plan with queries that differ only in constants"
-    if query.since is not None or query.former is not None:
+    if query.replaces_another:
         return "it replaced another query"
     if query.adjustable or query.sketch_error is not None:
         return "it sheds input, or its windows or sketches are sized to MEMORY"

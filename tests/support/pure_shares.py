@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import polars as pl
 from confluent_kafka import Message
@@ -13,6 +14,8 @@ from connectors.kafka.client.names import HEARTBEAT_HEADER, TS_HEADER
 from connectors.kafka.logs.internal_log import Entry
 from connectors.kafka.records.key_partitions import key_partitions
 from connectors.kafka.records.record_columns import Records
+from connectors.state.store import Claim
+from dsms.executor.handover import Handover
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.planner.physical.lane import Output
@@ -20,7 +23,6 @@ from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry
 from dsms.runtime.epoch.result_records import progress_entries, result_heartbeats, result_records
-from dsms.runtime.lanes.handover import progress_left, queries_to_take_over, with_copied_runs, with_query_added
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from tests.support.pure_executor import World, epoch
@@ -123,24 +125,21 @@ class Member:
         self.history.append(done.manifest)
         return True
 
-    def follow(self, plan: FragmentPlan, former: Mapping[str, Member]) -> list[str]:
-        """Continues with another plan, from its own state and from that of the queries that have moved here, which the
-        members in `former` have, by fragment. Returns the names of the queries whose state it has taken over."""
-        self.plan, taken = plan, []
-        manifest = self.history[-1] if self.history else Manifest(targets=self.targets)
-        for query, left in queries_to_take_over(plan, manifest):
-            sender = former[left]
-            progress = progress_left(query, sender.history[-1], self.targets) if sender.history else None
-            if progress is not None:
-                progress, names = with_copied_runs(progress, f"taken/{len(self.history)}/{query.id}")
-                self.world.runs.copy_from(sender.world.runs, names)
-            if (found := progress or manifest.left.get(query.id)) is not None:
-                manifest = with_query_added(manifest, found)
-                taken.append(query.name)
-        if taken:
-            self.history.append(manifest)
+    def follow(self, plan: FragmentPlan, fragments: Mapping[str, Member]) -> list[str]:
+        """Continues with another plan, from its own state and from that of the queries that have moved here, which they
+        had in other `fragments`. Returns the names of the queries whose state it has taken over."""
+        self.plan = plan
+        before = self.history[-1] if self.history else Manifest(targets=self.targets)
+        handover = Handover(plan, _Manifests(fragments), self.world.runs, lambda former: fragments[former].world.runs)
+        after = handover.take_over(before, f"taken/{len(self.history)}")
+        if after != before:
+            self.history.append(after)
         self.recover()
-        return taken
+        return [plan.queries[query].name for query in sorted(after.queries - before.queries)]
+
+    def manifest(self) -> bytes | None:
+        """Its last manifest, as the store has it."""
+        return self.history[-1].encode() if self.history else None
 
     def crash(self) -> None:
         """Continues from an earlier manifest."""
@@ -150,6 +149,16 @@ class Member:
     def recover(self) -> None:
         """Reads the published progress."""
         self.world.published = self.services.published(self.plan)
+
+
+@dataclass
+class _Manifests:
+    """The part of a store of state that has the manifests of fragments."""
+
+    fragments: Mapping[str, Member]
+
+    def manifest(self, fragment: str) -> SimpleNamespace:
+        return SimpleNamespace(read=lambda: (Claim(0, 0), self.fragments[fragment].manifest()))
 
 
 #: A turn of a fragment: its number, the most records that it reads, and whether it crashes afterwards.
@@ -175,15 +184,9 @@ def run_moves(
             members.setdefault(name, Member(plan, services, targets))
         names = [query for name, member in members.items() for query in member.follow(plans[name], members)]
         taken.append(tuple(names))
-        for at, limit, crash in turns[number * each : (number + 1) * each]:
-            member = list(members.values())[at % len(members)]
-            member.turn(limit, 1 + limit % 3)
-            if crash:
-                member.crash()
-    for _ in range(200):
-        if not any([member.turn(10_000_000, 2) for member in members.values()]):
-            return taken
-    raise AssertionError("the logs were never read to their end")
+        _take_turns([*members.values()], turns[number * each : (number + 1) * each])
+    _read_to_the_end(members.values())
+    return taken
 
 
 def run_shares(services: Services, catalogs: Sequence[Catalog], targets: int, turns: Sequence[Turn]) -> Services:
@@ -197,12 +200,21 @@ def run_shares(services: Services, catalogs: Sequence[Catalog], targets: int, tu
         for topic, count in (link for plan in plans for link in plan.links.items()):
             services.logs.setdefault(topic, {part: [] for part in range(count)})
         members = [Member(plan, services, targets) for plan in plans]
-        for at, limit, crash in turns[number * each : (number + 1) * each]:
-            member = members[at % len(members)]
-            member.turn(limit, 1 + limit % 3)
-            if crash:
-                member.crash()
+        _take_turns(members, turns[number * each : (number + 1) * each])
+    _read_to_the_end(members)
+    return services
+
+
+def _take_turns(members: Sequence[Member], turns: Sequence[Turn]) -> None:
+    for at, limit, crash in turns:
+        member = members[at % len(members)]
+        member.turn(limit, 1 + limit % 3)
+        if crash:
+            member.crash()
+
+
+def _read_to_the_end(members: Collection[Member]) -> None:
     for _ in range(200):
         if not any([member.turn(10_000_000, 2) for member in members]):
-            return services
+            return
     raise AssertionError("the logs were never read to their end")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import structlog
 
 from dsms.coordinator.statements.catalog_changes import apply_to_catalog
 from dsms.coordinator.statements.cluster_parts import ClusterParts
+from dsms.coordinator.watcher.background import Background
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model import statements as st
 from dsms.model.objects import Query
@@ -43,7 +44,7 @@ class ChangesByLoad:
         #: The times since when queries have been falling behind, by id.
         self._since: dict[str, float] = {}
         self._not_before = 0.0
-        self._changing: threading.Thread | None = None
+        self._changing = Background("changes-by-load")
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Begins a change if one is due and none is under way."""
@@ -51,7 +52,7 @@ class ChangesByLoad:
         running = {query.id: query for query in self._parts.store.catalog.running() if not query.halted}
         behind = [id for id in running if id in progress and progress[id].falls_behind]
         self._since = {id: self._since.get(id, now) for id in behind}
-        if now < self._not_before or (self._changing is not None and self._changing.is_alive()):
+        if now < self._not_before or self._changing.busy:
             return
         late = [running[id] for id, since in self._since.items() if now - since >= BEHIND_S]
         chosen = (remedy(late, alive) for remedy in self._remedies if late)
@@ -60,14 +61,12 @@ class ChangesByLoad:
 
     def await_change(self) -> None:
         """Waits until no change is under way."""
-        if self._changing is not None:
-            self._changing.join()
+        self._changing.wait()
 
     def _begin(self, statement: AlterQuery) -> None:
         self._since.clear()
         self._not_before = self._clock() + REST_S
-        self._changing = threading.Thread(target=self._change, args=(statement,), daemon=True)
-        self._changing.start()
+        self._changing.start(partial(self._change, statement))
 
     def _change(self, statement: AlterQuery) -> None:
         try:
@@ -78,8 +77,8 @@ class ChangesByLoad:
             log.info("changed because queries fell behind", statement=statement.sql, result=result.message)
 
 
-def set_by_load(query: Query, option: str, value: str) -> AlterQuery:
-    """The statement that sets an option of a query, and leaves it to the load: the second clause says AUTO, which keeps
-    the value of the first."""
+def set_by_load(query: str, option: str, value: str) -> AlterQuery:
+    """The statement that sets an option of a query, given by name, and leaves the option to the load: the second clause
+    says AUTO, which keeps the value of the first."""
     clauses = tuple(st.Clause(option, (word,), _HERE) for word in (value, "AUTO"))
-    return AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name} SET ({option} = {value})")
+    return AlterQuery(st.Name(query, _HERE), clauses, f"ALTER QUERY {query} SET ({option} = {value})")

@@ -22,7 +22,7 @@ def more_fragments(parts: ClusterParts) -> Remedy:
         for query in late:
             count = wider(query, parts.store.catalog, most) if query.fragments_by_load else None
             if count is not None:
-                return set_by_load(query, "fragments", str(count))
+                return set_by_load(query.name, "fragments", str(count))
         return None
 
     return chosen
@@ -31,7 +31,7 @@ def more_fragments(parts: ClusterParts) -> Remedy:
 def wider(query: Query, catalog: Catalog, most: int) -> int | None:
     """The next number of fragments of a query, of `most` that exist; None: the query has as many as it can have, or has
     replaced another one, so that it cannot be divided."""
-    if query.since is not None or query.former is not None:
+    if query.replaces_another:
         return None
     sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
     partitions = [source.partitions for source in sources if source.id in query.reads]

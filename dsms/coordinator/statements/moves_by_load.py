@@ -33,20 +33,13 @@ def to_lighter_executor(parts: ClusterParts) -> Remedy:
             if query.fragment in utilization and executor_of[query.fragment] in late_at
         ]
         move = best_move(loads, movable)
-        return None if move is None else _to_executor(*move, parts.store.catalog, executor_of, utilization)
+        if move is None:
+            return None
+        name, executor = move
+        theirs = [fragment for fragment in utilization if executor_of[fragment] == executor]
+        return set_by_load(name, "fragment", min(theirs, key=utilization.__getitem__))
 
     return chosen
-
-
-def _to_executor(
-    name: str, executor: str, catalog: Catalog, executor_of: Mapping[str, str], utilization: Mapping[str, float]
-) -> AlterQuery | None:
-    """The statement that moves a query to the fragment with the least load on an executor."""
-    query = catalog.get(name)
-    theirs = [fragment for fragment in utilization if executor_of[fragment] == executor]
-    if not isinstance(query, Query):
-        return None
-    return set_by_load(query, "fragment", min(theirs, key=utilization.__getitem__))
 
 
 def movable_queries(catalog: Catalog) -> Iterator[Query]:
@@ -67,7 +60,6 @@ def movable_queries(catalog: Catalog) -> Iterator[Query]:
         shares = shares or any(computed[digest] > 1 for digest in query.operators)
         leaves = [(query.fragment, source) for source in query.reads]
         only_reader = any(each in homes and readers[each] == 1 for each in leaves)
-        replaces = query.since is not None or query.former is not None
         chosen = query.fills or query.adjustable or query.pinned or query.stopped or query.state_memory is not None
-        if not (shares or only_reader or replaces or chosen):
+        if not (shares or only_reader or query.replaces_another or chosen):
             yield query

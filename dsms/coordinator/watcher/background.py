@@ -29,3 +29,8 @@ class Background:
         if not self.busy:
             self._thread = threading.Thread(target=run, name=self._name, daemon=True)
             self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until no function is running."""
+        if self._thread is not None:
+            self._thread.join()

@@ -248,7 +248,7 @@ def plan_fragment(
     skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
     groups = frozenset(_sources_of_readers(catalog, fragment))
-    moved = (query for query in catalog.running() if query.former_fragment not in (None, query.fragment))
+    moved = (query for query in catalog.running() if query.former_fragment is not None)
     left = frozenset(query.id for query in moved if query.former_fragment == fragment)
     return FragmentPlan(
         catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, groups, readers, left

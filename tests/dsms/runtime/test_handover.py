@@ -13,7 +13,6 @@ from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.runtime.lanes.handover import progress_left, queries_to_take_over
 from dsms.runtime.lanes.manifest import Manifest
-from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_shared_subplans import (
     DRAWN,
     GROUPS,
@@ -23,6 +22,7 @@ from tests.dsms.runtime.test_shared_subplans import (
     placed_at,
     results,
     run_over,
+    services_of,
 )
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_shares import Services, Turn, run_moves
@@ -43,9 +43,7 @@ def ended(catalog: Catalog) -> Catalog:
 
 
 def run(logs, catalogs: list[Catalog], targets: int, turns: list[Turn]) -> tuple[Services, list[tuple[str, ...]]]:
-    closed = [[*log, ("z", 1, 99, None)] for log in logs]  # makes all earlier instants final at the end
-    messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(closed)}
-    services = Services({"t": messages, "u": messages})
+    services = services_of(logs)
     return services, run_moves(services, catalogs, targets, turns)
 
 

@@ -71,10 +71,15 @@ def placed_at(fragments: Sequence[int], queries: Sequence[str], count: int, part
     return apply_all(SOURCES + sql, environment=FakeEnvironment(known, count))[0]
 
 
-def run_over(logs, catalogs: list[Catalog], targets: int = 1, turns: Sequence = ()) -> Services:
+def services_of(logs) -> Services:
+    """Kafka with these records in both topics."""
     ended = [[*log, ("z", 1, 99, None)] for log in logs]  # makes all earlier instants final at the end
     messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(ended)}
-    return run_shares(Services({"t": messages, "u": messages}), catalogs, targets, turns)
+    return Services({"t": messages, "u": messages})
+
+
+def run_over(logs, catalogs: list[Catalog], targets: int = 1, turns: Sequence = ()) -> Services:
+    return run_shares(services_of(logs), catalogs, targets, turns)
 
 
 def results(services: Services) -> Mapping[str, list]:
