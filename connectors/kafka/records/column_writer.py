@@ -98,8 +98,8 @@ class ColumnWriter:
 
     @property
     def must_be_replaced(self) -> bool:
-        """Whether the owner must create a new writer, because a transaction was not ended. Lost answers do not require
-        a new writer, because `begin` makes late requests harmless.
+        """Whether the owner must create a new writer, because a transaction did not begin or was not ended. Lost
+        answers do not require a new writer, because `begin` makes late requests harmless.
         """
         return self._open
 
@@ -112,8 +112,8 @@ class ColumnWriter:
                 "cannot begin a transaction: the last one was not ended", hint="the writer is re-created automatically"
             )
         self._connections.look_up(topics)
-        self._transactions.begin()
         self._open = True
+        self._transactions.begin()
         if self._producer != self._transactions.producer:
             self._producer, self._sequences = self._transactions.producer, {}
 

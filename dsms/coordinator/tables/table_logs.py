@@ -188,12 +188,23 @@ class ClusterTables:
         return log.fold
 
     def _begin(self) -> TransactionalWriter:
+        """The writer, in a new transaction. Kafka fences a writer that was silent for too long, or if a late request of
+        an earlier writer arrives; since nothing is written yet, a new writer begins in its place."""
+        writer = self._ready()
+        try:
+            writer.begin()
+        except Fenced:
+            writer = self._ready()
+            writer.begin()
+        return writer
+
+    def _ready(self) -> TransactionalWriter:
+        """The writer, or a new one if that cannot begin another transaction."""
         if self._writer is not None and self._writer.must_be_replaced:
             self._writer.close()
             self._writer = None
         if self._writer is None:
             self._writer = self._started()
-        self._writer.begin()
         return self._writer
 
     def _started(self) -> TransactionalWriter:

@@ -23,7 +23,7 @@ from connectors.simulation.kafka.cleaning import compact
 from connectors.simulation.kafka.cluster import clean
 from connectors.simulation.kafka.network import Delays
 from connectors.simulation.kafka.settings import SimulatedKafka
-from operators.core.errors import ExternalError
+from operators.core.errors import ExternalError, Fenced
 from tests.support.simulated_kafka import Simulation, simulation
 
 _ALL = MetadataRequest(topics=None, allow_auto_topic_creation=False)
@@ -60,6 +60,24 @@ def test_the_same_seed_gives_the_same_events() -> None:
     traces = [over_a_cluster(write_some, *faults, seed=seed) for seed in (1, 1, 2)]
     assert traces[0] == traces[1] != traces[2]
     assert sum(": EndTxn" in event for event in traces[0]) > 10
+
+
+def test_a_writer_that_is_fenced_as_it_begins_must_be_replaced() -> None:
+    """After a lost answer it requests a new epoch, which a newer owner prevents for ever."""
+
+    def scenario(_: Simulation, kafka: SimulatedKafka) -> None:
+        ensure_topic(kafka.admin(), "t", 1)
+        writer = transactional_writer(kafka, "id")
+        writer.begin(["t"])
+        writer.write(Records("t", [None], [b"1"]))
+        writer.commit()
+        transactional_writer(kafka, "id")
+        assert writer.outcome_unknown and not writer.must_be_replaced
+        with pytest.raises(Fenced):
+            writer.begin(["t"])
+        assert writer.must_be_replaced
+
+    over_a_cluster(scenario, Fault(0.0, "answer lost", "client", "EndTxn"), transaction_version=1)
 
 
 @pytest.mark.parametrize(
