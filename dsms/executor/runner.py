@@ -173,14 +173,15 @@ class Runner:
             plan = self._planned(catalog, before)
             self._refused = remaining_failures(self._refused, plan)
             ensure_links(self._settings, plan, before)
-            if self._deaths.follow(plan) or plan.takes_over(before):
+            outdated = bool(self._fragment.state.published.overtaken)
+            if self._deaths.follow(plan) or plan.takes_over(before) or outdated:
                 self._restart(lease, catalog)
             else:
                 self._fragment.set_plan(plan)
 
     def _restart(self, lease: int, catalog: Catalog) -> None:
-        """Restarts the fragment. It then reads how far other fragments have published the queries that it takes
-        over."""
+        """Restarts the fragment. It then reads how far others have published: other fragments, or, if it followed an
+        outdated catalog, later versions of its queries."""
         self.halt()
         self._start(lease, catalog)
 

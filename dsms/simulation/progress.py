@@ -12,6 +12,7 @@ from dsms.model.objects import Query
 from dsms.planner.physical.parts.links import query_of
 from dsms.runtime.epoch.progress_log import ResultProgress, read_entry
 from dsms.simulation.topics import records_of
+from operators.core.delta import BEGINNING
 
 
 def progress_entries(kafka: SimulatedCluster, cluster: str) -> Iterator[tuple[str, ResultProgress]]:
@@ -31,7 +32,8 @@ def joined_versions(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
     for key, entry in progress_entries(kafka, cluster):
         query = versions[query_of(entry.query)]
         for former in query.earlier:
-            if former in upto and (query.since is None or upto[former] > query.since):
+            since = BEGINNING if query.since is None else query.since
+            if upto.get(former, BEGINNING) > since:
                 yield f"{key}: {query.id} took over at {query.since}, but {former} has published up to {upto[former]}"
         upto[entry.query] = max(entry.frontier, upto.get(entry.query, entry.frontier))
 

@@ -307,6 +307,16 @@ def test_covered_progress_applies_only_to_its_partition() -> None:
     assert reading.published.furthest("o1") == 10
 
 
+def test_a_version_whose_result_a_later_version_has_published_is_named() -> None:
+    """Redis had gone back, so an executor started with a copy of the catalog from before CREATE OR REPLACE."""
+    cut, both = Message(CUT_OVER_KEY, b"{}", OURS, 0), ResultPartitions("t", frozenset({0, 1}))
+    later = Message(b"t/1", b'{"query":"o12@1of2","frontier":9,"epoch":1}', OURS, 2)
+    log = ResultsInMemory([cut, progress(7, OURS, 1), later])
+    assert read_progress(log, {"o1": PLACES}).published.overtaken == {}
+    assert read_progress(log, {"o9@0of2": PLACES}, {"o9": both}).published.overtaken == {"o9": "o12"}
+    assert read_progress(log, {"o12@0of2": PLACES}, {"o12": both}).published.overtaken == {}
+
+
 def test_results_published_by_other_shards_are_not_written_again() -> None:
     cut = Message(CUT_OVER_KEY, b"{}", OURS, 0)
     other = Message(b"t/1", b'{"query":"o1@1of2","frontier":9,"epoch":1}', OURS, 1)

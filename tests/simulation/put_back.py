@@ -177,7 +177,8 @@ def _joined_versions() -> Iterable[Patch]:
     def await_known(self: CatalogFollowers, version: int, fragments: Collection[str], *, moving: bool = False) -> bool:
         return await_halted(self, version, fragments if moving else (), moving=moving)
 
-    return [(CatalogFollowers, "await_halted", await_known), (epoch, "late_replacements", lambda published, plan: {})]
+    unnoticed = [(epoch, check, lambda published, plan: {}) for check in ("late_replacements", "outdated_versions")]
+    return [(CatalogFollowers, "await_halted", await_known), *unnoticed]
 
 
 def _early_rates() -> Iterable[Patch]:

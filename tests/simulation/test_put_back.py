@@ -17,9 +17,9 @@ SEEDS = {
     "waiting sources": 27,
     "unlogged heartbeats": 27,
     "unread commits": 21,
-    "joined versions": 24,
+    "joined versions": 30,
     "early rates": 44,
-    "kept runs": 24,
+    "kept runs": 30,
 }
 #: How many schedules of a history are tried, one or two seconds each.
 _MOST_SCHEDULES = 60

@@ -74,11 +74,26 @@ def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str
     return {query: why for query, sink in sinks if (why := _why_late(sink, published)) is not None}
 
 
+def outdated_versions(published: Published, plan: FragmentPlan) -> dict[str, str]:
+    """Why queries fail, by query: a later version has published their result. This happens if Redis has lost its
+    content or gone back to an earlier one, and an executor starts with a copy of the catalog from before the
+    replacement. The later version follows as soon as the coordinator has written its copy again."""
+    if not published.overtaken:
+        return {}
+    sinks = ((query, planned.sink) for query, planned in plan.queries.items() if planned.sink is not None)
+    return {
+        query: f"the later version {published.overtaken[sink.id]} has published its result: the executor started with "
+        "an outdated copy of the catalog, and runs the later version once the coordinator has written the copy again"
+        for query, sink in sinks
+        if sink.id in published.overtaken
+    }
+
+
 def _why_late(query: Query, published: Published) -> str | None:
     """Why a query fails because of what earlier versions have published; None if it does not."""
     earlier = {*query.earlier, *([] if query.former is None else [query.former.id])}
-    at = max((published.frontiers[id] for id in earlier if id in published.frontiers), default=None)
-    if at is None or (query.since is not None and at <= query.since):
+    at = max((published.frontiers[id] for id in earlier if id in published.frontiers), default=BEGINNING)
+    if at <= (BEGINNING if query.since is None else query.since):
         return None
     before = "before it had published anything" if query.since is None else f"at instant {query.since}"
     remedy = "DROP it and create it" if query.since is None else "CREATE OR REPLACE it"
@@ -184,7 +199,7 @@ def assemble(
     nothing twice. `lost` gives, by source id, why the records read from a source are invalid."""
     messages, published, lost = Messages.of(envelopes), with_replaced_queries(published, revision.plan), lost or {}
     failures = _failures(revision, messages) | dict(_without_source(revision, lost))
-    failures |= late_replacements(published, revision.plan)
+    failures |= late_replacements(published, revision.plan) | outdated_versions(published, revision.plan)
     refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
     dead, upto = dead_letters(refused, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog
+from dsms.model.objects import number_of
 from dsms.planner.physical.parts.links import ResultPartitions, Shard, query_of, share_of
 from operators.core.decoding import Int64, Malformed, Natural, decoded, natural_of, text_of
 
@@ -39,6 +40,9 @@ class Published:
     #: The frontier of each partition, by query, for results whose partitions have different frontiers. Several
     #: fragments wrote such a result before other fragments took it over.
     partition_frontiers: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    #: The later version that has published into the partitions of a query, by the id of the query. Whoever runs such a
+    #: query follows an outdated copy of the catalog.
+    overtaken: Mapping[str, str] = field(default_factory=dict)
 
     def furthest(self, query: str) -> int:
         """The greatest instant below which any part of a query has published, into a partition of its result or of a
@@ -122,7 +126,19 @@ def published_in_partitions(
         elif upto:
             partition_frontiers[query] = {part: upto.get(part, _LOWEST) for part in keys}
             frontiers[query] = min(partition_frontiers[query].values())
-    return with_whole_queries(replace(published, frontiers=frontiers, partition_frontiers=partition_frontiers), results)
+    published = replace(published, frontiers=frontiers, partition_frontiers=partition_frontiers)
+    return with_whole_queries(replace(published, overtaken=dict(_overtaken(last, results))), results)
+
+
+def _overtaken(last: Entries, results: Mapping[str, ResultPartitions]) -> Iterator[tuple[str, str]]:
+    """The queries into whose partitions a later query has published, each with that query. Two queries have one result
+    topic only if one has replaced the other, and ids grow in the order of creation."""
+    for id, (topic, parts) in results.items():
+        query = query_of(id)
+        found = (last.get(result_key(topic, part)) for part in parts)
+        writers = {query_of(content.query) for content in found if isinstance(content, ResultProgress)}
+        if later := [writer for writer in writers if number_of(writer) > number_of(query)]:
+            yield query, max(later, key=number_of)
 
 
 def _upto(query: str, key: bytes, last: Entries, instants: FoundInstants) -> int | None:

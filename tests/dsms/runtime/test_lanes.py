@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.runtime.epoch.epoch import late_replacements, with_replaced_queries
+from dsms.runtime.epoch.epoch import late_replacements, outdated_versions, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment, read_manifest
 from dsms.runtime.lanes.revision import Revision, revised, running_lanes, without_failed
@@ -257,6 +257,14 @@ def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> N
     assert late_replacements(Published({old: 7}, {}), planned) == {}
     assert list(late_replacements(Published({old: 8}, {}), planned)) == [new]
     assert with_replaced_queries(Published({old: 7}, {}), planned).upto(new) == 7
+
+
+def test_a_version_fails_if_a_later_one_has_published_its_result() -> None:
+    planned = plan_fragment(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))[0], 1)
+    (old,) = ids(planned, "W")
+    assert outdated_versions(Published({}, {}), planned) == {}
+    (why,) = outdated_versions(Published({}, {}, overtaken={old: "o99"}), planned).values()
+    assert why.startswith("the later version o99 has published its result: the executor started with an outdated copy")
 
 
 def test_a_version_that_had_published_nothing_and_publishes_after_its_replacement_fails_the_query() -> None:
