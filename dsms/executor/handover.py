@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -31,17 +32,20 @@ class Handover:
     def take_over(self, manifest: Manifest, prefix: str) -> Manifest:
         """The manifest with the progress of the queries that have moved to this fragment, if their state could be
         copied, or is still here because they come back. The names of the copies begin with `prefix`. Other queries
-        start from the logs."""
+        start from the logs. What several queries share is copied once; their lanes become one again, because their
+        positions are equal."""
+        copies: dict[str, dict[str, str]] = defaultdict(dict)
         for query, former in queries_to_take_over(self.plan, manifest):
-            progress = self._copied(query, former, f"{prefix}/{query.id}") or manifest.left.get(query.id)
+            copied = self._copied(query, former, f"{prefix}/{query.id}", copies[former])
+            progress = copied or manifest.left.get(query.id)
             if progress is not None:
                 manifest = with_query_added(manifest, progress)
             log.info("a query has moved here", query=query.name, former=former, with_state=progress is not None)
         return manifest
 
-    def _copied(self, query: PlannedQuery, former: str, prefix: str) -> LaneManifest | None:
+    def _copied(self, query: PlannedQuery, former: str, prefix: str, copies: dict[str, str]) -> LaneManifest | None:
         """The progress of a query with copies of its state; None if a part of it is neither on this host nor in the
-        store."""
+        store. `copies` are the names of the copies that exist, by old name; new ones are added."""
         manifests, former_runs, before = self.state.manifest(former), self.former_runs(former), None
         for _ in range(_ATTEMPTS):
             body = manifests.read()[1]
@@ -49,9 +53,11 @@ class Handover:
             progress = None if left is None else progress_left(query, left, self.plan.partitions)
             if progress is None or body == before:  # nothing has replaced the runs that are missing
                 return None
-            copied, new_names = with_copied_runs(progress, prefix)
+            copied, names = with_copied_runs(progress, prefix, copies)
+            new_names = {name: copy for name, copy in names.items() if name not in copies}
             if not former_runs.missing(new_names):
                 self._copy(former_runs, new_names)
+                copies.update(new_names)
                 return copied
             before = body
         return None

@@ -121,11 +121,11 @@ def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
     return {report.fragment: sum(operator.load for operator in report.operators) for report in reports}
 
 
-def load_by_query(reports: Iterable[Report]) -> dict[str, float]:
-    """Busy seconds per second of the operators that serve one query alone, by the name of the query."""
-    loads: dict[str, float] = defaultdict(float)
-    for operator in (each for report in reports for each in report.operators if len(each.queries) == 1):
-        loads[operator.queries[0]] += operator.load
+def load_by_queries(reports: Iterable[Report]) -> dict[frozenset[str], float]:
+    """Busy seconds per second of operators, by the names of the queries that they serve."""
+    loads: dict[frozenset[str], float] = defaultdict(float)
+    for operator in (each for report in reports for each in report.operators):
+        loads[frozenset(operator.queries)] += operator.load
     return dict(loads)
 
 

@@ -84,14 +84,13 @@ def _check_names(statement: st.Statement, objects: list[PlanObject]) -> None:
     """Raises UserError unless the name that a statement declares is one of those that the document has for it. Names of
     aggregates end with "()" there."""
     declaration = resolved_statement(statement, Catalog())
-    declared = kind_of_statement(declaration).changed_name(declaration)
-    if declared is not None and declared.text.lower() not in {
-        entry.name.lower().removesuffix("()") for entry in objects
-    }:
-        raise UserError(
-            f'the statement of "{objects[0].name}" creates "{declared.text}"',
-            hint="write the same name in the object and in its statement",
-        )
+    names = {entry.name.lower().removesuffix("()") for entry in objects}
+    for declared in kind_of_statement(declaration).changed_names(declaration):
+        if declared.text.lower() not in names:
+            raise UserError(
+                f'the statement of "{objects[0].name}" creates "{declared.text}"',
+                hint="write the same name in the object and in its statement",
+            )
 
 
 def _in_order(parsed: dict[str, st.Statement], texts: dict[str, list[PlanObject]]) -> list[str]:

@@ -53,8 +53,8 @@ class StatementKind:
     role: Role = "writer"
     #: Whether it writes records, so that running it twice may write them twice although the catalog stays the same.
     writes_records: bool = False
-    #: Returns the name of the object that it creates, changes or drops, if any. It must not be a name of the system.
-    changed_name: Callable[[Any], st.Name | None] = lambda _: None
+    #: Returns the names of the objects that it creates, changes or drops. They must not be names of the system.
+    changed_names: Callable[[Any], tuple[st.Name, ...]] = lambda _: ()
     #: Returns the name of the object that it shows or whose rows it writes, if any. The objects that a query reads are
     #: determined by binding it.
     read_name: Callable[[Any], st.Name | None] = lambda _: None
@@ -72,9 +72,15 @@ class StatementKind:
 
 
 def named(statement: Any) -> st.Name | None:
-    """The `changed_name` or `read_name` of statements about the object that their `name` denotes."""
+    """The `read_name` of statements about the object that their `name` denotes."""
     name: st.Name | None = statement.name
     return name
+
+
+def changes_named(statement: Any) -> tuple[st.Name, ...]:
+    """The `changed_names` of statements that create, change or drop the object that their `name` denotes. The name of a
+    new query may be missing."""
+    return () if statement.name is None else (statement.name,)
 
 
 def written_table(statement: Any) -> st.Name | None:

@@ -70,11 +70,10 @@ def _placed(item: Object, id: str, fragments: int) -> Object:
 def refuse_reserved(statement: st.Statement, catalog: Catalog) -> None:
     """Raises SqlError for a statement that would create, change or drop an object with a reserved name. A user's object
     that had such a name before it was reserved can be dropped."""
-    name = kind_of_statement(statement).changed_name(statement)
-    if name is None or not name.text.lower().startswith(SYSTEM_NAME_PREFIX):
-        return
-    existing = catalog.get(name.text)
-    if existing is None or is_system(existing):
-        raise name.place.error(
-            f'"{name.text}" is reserved: names that begin with "{SYSTEM_NAME_PREFIX}" belong to the system'
-        )
+    names = kind_of_statement(statement).changed_names(statement)
+    for name in (name for name in names if name.text.lower().startswith(SYSTEM_NAME_PREFIX)):
+        existing = catalog.get(name.text)
+        if existing is None or is_system(existing):
+            raise name.place.error(
+                f'"{name.text}" is reserved: names that begin with "{SYSTEM_NAME_PREFIX}" belong to the system'
+            )

@@ -17,7 +17,7 @@ from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
-from dsms.introspection.entities import Report, load_by_fragment, load_by_query
+from dsms.introspection.entities import Report, load_by_fragment, load_by_queries
 from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
@@ -74,10 +74,10 @@ class CoordinatorFacts:
         loads = load_by_fragment(self._reports())
         return {name: loads.get(name, 0.0) for name in map(str, range(self.fragments))}
 
-    def load_by_query(self) -> Mapping[str, float]:
-        """The last measured load of the operators that serve one query alone, by the name of the query, in the unit of
+    def load_by_queries(self) -> Mapping[frozenset[str], float]:
+        """The last measured load of operators, by the names of the queries that they serve, in the unit of
         `utilization`; nothing is known while Redis is unavailable."""
-        return load_by_query(self._reports())
+        return load_by_queries(self._reports())
 
     def statistics(self) -> Statistics:
         """The last statistics that the executors measured; empty while Redis is unavailable."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -77,8 +77,10 @@ class ChangesByLoad:
             log.info("changed because queries fell behind", statement=statement.sql, result=result.message)
 
 
-def set_by_load(query: str, option: str, value: str) -> AlterQuery:
-    """The statement that sets an option of a query, given by name, and leaves the option to the load: the second clause
+def set_by_load(queries: Iterable[str], option: str, value: str) -> AlterQuery:
+    """The statement that sets an option of queries, given by name, and leaves the option to the load: the second clause
     says AUTO, which keeps the value of the first."""
+    names = tuple(st.Name(query, _HERE) for query in queries)
     clauses = tuple(st.Clause(option, (word,), _HERE) for word in (value, "AUTO"))
-    return AlterQuery(st.Name(query, _HERE), clauses, f"ALTER QUERY {query} SET ({option} = {value})")
+    listed = ", ".join(name.text for name in names)
+    return AlterQuery(names, clauses, f"ALTER QUERY {listed} SET ({option} = {value})")

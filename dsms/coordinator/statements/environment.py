@@ -82,8 +82,8 @@ class ClusterFacts(Protocol):
         """The last measured load of each fragment, in busy seconds per second."""
         ...
 
-    def load_by_query(self) -> Mapping[str, float]:
-        """The last measured load of the operators that serve one query alone, by the name of the query."""
+    def load_by_queries(self) -> Mapping[frozenset[str], float]:
+        """The last measured load of operators, by the names of the queries that they serve."""
         ...
 
     def statistics(self) -> Statistics:

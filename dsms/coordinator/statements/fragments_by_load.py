@@ -22,7 +22,7 @@ def more_fragments(parts: ClusterParts) -> Remedy:
         for query in late:
             count = wider(query, parts.store.catalog, most) if query.fragments_by_load else None
             if count is not None:
-                return set_by_load(query.name, "fragments", str(count))
+                return set_by_load([query.name], "fragments", str(count))
         return None
 
     return chosen

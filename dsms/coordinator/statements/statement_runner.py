@@ -115,7 +115,7 @@ def check_named(statement: st.Statement, principal: Principal) -> None:
     object exists. Other objects that the statement reads are checked when it is bound, other objects that it changes
     when the catalog changes."""
     kind = kind_of_statement(statement)
-    if (changed := kind.changed_name(statement)) is not None:
+    for changed in kind.changed_names(statement):
         principal.check_write(changed.text)
     if (read := kind.read_name(statement)) is not None:
         principal.check_read(read.text)

@@ -7,7 +7,7 @@ changes nothing, and after it the first fragment's runs are not needed any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -39,15 +39,18 @@ def progress_left(query: PlannedQuery, former: Manifest, targets: int) -> LaneMa
     return None if lacking_state(progress, lane, targets) else progress
 
 
-def with_copied_runs(progress: LaneManifest, prefix: str) -> tuple[LaneManifest, dict[str, str]]:
+def with_copied_runs(
+    progress: LaneManifest, prefix: str, copied: Mapping[str, str]
+) -> tuple[LaneManifest, dict[str, str]]:
     """The progress with copies of its runs, whose names begin with `prefix`; and the name of the copy of each run.
+    `copied` are the names of copies that exist already.
 
     >>> progress = LaneManifest(("q7",), {}, [{"v": [["3/1/0.0.0@5+"]]}])
-    >>> copied, names = with_copied_runs(progress, "8/2/q7")
+    >>> copied, names = with_copied_runs(progress, "8/2/q7", {})
     >>> copied.runs, names
     ([{'v': [['8/2/q7.0@5+']]}], {'3/1/0.0.0': '8/2/q7.0'})
     """
-    names = {name: f"{prefix}.{at}" for at, name in enumerate(sorted(progress.names()))}
+    names = {name: copied.get(name, f"{prefix}.{at}") for at, name in enumerate(sorted(progress.names()))}
     return msgspec.structs.replace(progress, runs=[with_new_names(runs, names) for runs in progress.runs]), names
 
 

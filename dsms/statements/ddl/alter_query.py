@@ -8,7 +8,7 @@ import msgspec
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query
+from dsms.model.objects import JoinOrders, Query
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
 from dsms.registration.division import (
@@ -26,70 +26,90 @@ from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.alter_executor import AlterExecutor, parse_alter_executor
-from dsms.statements.statement_kind import Halt, StatementKind, named
+from dsms.statements.statement_kind import Halt, StatementKind
 
 _OPTIONS = ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "FRAGMENT", "JOIN_ORDER")
 
 
 @dataclass(frozen=True, slots=True)
 class AlterQuery(st.Statement):
-    """`ALTER QUERY | VIEW name SET (option = value, …)`."""
+    """`ALTER QUERY | VIEW name, … SET (option = value, …)`."""
 
-    name: st.Name
+    names: tuple[st.Name, ...]
     clauses: tuple[st.Clause, ...]
     sql: str
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor:
-    """`ALTER QUERY | VIEW name SET (weight = 2.5, fragments = 4, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
+    """`ALTER QUERY | VIEW name, … SET (weight = 2.5, fragments = 4, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
     if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
         return parse_alter_executor(cursor)
-    name = cursor.name("query name")
+    names = [cursor.name("query name")]
+    while cursor.accept(","):
+        names.append(cursor.name("query name"))
     if cursor.peeks("RENAME"):
-        cursor.fail("RENAME is not supported", f"CREATE VIEW new_name AS SELECT * FROM {name.text}")
+        cursor.fail("RENAME is not supported", f"CREATE VIEW new_name AS SELECT * FROM {names[0].text}")
     cursor.expect("SET")
     clauses = queries.options(cursor, _OPTIONS)
     cursor.end()
-    return AlterQuery(name, clauses, cursor.sql)
+    return AlterQuery(tuple(names), clauses, cursor.sql)
 
 
 def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
-    query, settings = named_query(catalog, statement.name), result_settings(statement.clauses)
-    count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
-    fragment = settings.pop("fragment", None)
-    changed = msgspec.structs.replace(query, **settings)
+    """Changes the queries together: queries that move to one fragment keep what they share."""
+    settings = result_settings(statement.clauses)
+    before = {(query := named_query(catalog, name)).id: query for name in statement.names}
+    count, fragment = settings.pop("fragments", None), settings.pop("fragment", None)
+    changed = [msgspec.structs.replace(query, **settings) for query in before.values()]
     if isinstance(fragment, str):
         check_fragment(fragment, environment, divided=count is not None)
-        changed = moved_to(fragment, changed, catalog, environment)
-    if isinstance(orders, tuple):
-        changed = with_next_order(changed, orders, catalog)
-        check_can_begin(changed, catalog, environment)
+        changed = list(moved_to(fragment, changed, catalog, environment))
+    if isinstance(orders := settings.get("next_join_orders"), tuple):
+        changed = [_with_next_order(query, orders, catalog, environment) for query in changed]
     if isinstance(count, int):
-        changes_fragments = count != len(query.fragments) or bool(query.links)
-        changed = (
-            with_fragments(count, changed, catalog, environment)
-            if changes_fragments
-            else msgspec.structs.replace(changed, halted=False)
-        )
-    if changed.fragments_by_load and not query.fragments_by_load:
-        check_divisible(changed, plan_of(query.name, catalog))
-    place = place_text(changed) if isinstance(fragment, str) else ""
-    details = f"{place}{state_limit_text(changed)}{fragments_text(changed)}{join_order_text(changed)}"
-    message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{details}'
-    if changed == query:
-        return catalog, StatementResult("ALTER", message, name=query.name)
-    return with_dead_letter_writers(changed, catalog.with_changed(changed)), StatementResult(
-        "ALTER", message, name=query.name
-    )
+        changed = [_with_fragments(count, query, before[query.id], catalog, environment) for query in changed]
+    for query in changed:
+        if query.fragments_by_load and not before[query.id].fragments_by_load:
+            check_divisible(query, plan_of(query.name, catalog))
+    messages = "; ".join(_message(query, moved=isinstance(fragment, str)) for query in changed)
+    result = StatementResult("ALTER", messages, name=changed[0].name)
+    if changed == [*before.values()]:
+        return catalog, result
+    after = catalog.with_changed(*changed)
+    for query in changed:
+        after = with_dead_letter_writers(query, after)
+    return after, result
+
+
+def _with_next_order(query: Query, orders: JoinOrders, catalog: Catalog, environment: Environment) -> Query:
+    after = with_next_order(query, orders, catalog)
+    check_can_begin(after, catalog, environment)
+    return after
+
+
+def _with_fragments(count: int, query: Query, before: Query, catalog: Catalog, environment: Environment) -> Query:
+    if count == len(before.fragments) and not before.links:
+        return msgspec.structs.replace(query, halted=False)
+    return with_fragments(count, query, catalog, environment)
+
+
+def _message(query: Query, *, moved: bool) -> str:
+    place = place_text(query) if moved else ""
+    details = f"{place}{state_limit_text(query)}{fragments_text(query)}{join_order_text(query)}"
+    return f'{query.kind} "{query.name}" has weight {query.weight:g}{details}'
 
 
 def _halts(statement: AlterQuery, catalog: Catalog) -> Halt:
-    """To change its fragments, the query is halted first; other options take effect at once."""
-    query, settings = catalog.get(statement.name.text), result_settings(statement.clauses)
-    if not isinstance(query, Query):
-        return Halt()
-    moves = "fragments" in settings or settings.get("fragment", query.fragment) != query.fragment
-    return Halt((query,), moves=True) if moves else Halt()
+    """To change their fragments, the queries are halted first; other options take effect at once."""
+    settings = result_settings(statement.clauses)
+    named = (catalog.get(name.text) for name in statement.names)
+    queries = {query.id: query for query in named if isinstance(query, Query)}
+    moving = tuple(
+        query
+        for query in queries.values()
+        if "fragments" in settings or settings.get("fragment", query.fragment) != query.fragment
+    )
+    return Halt(moving, moves=True) if moving else Halt()
 
 
 KIND = StatementKind(
@@ -97,6 +117,6 @@ KIND = StatementKind(
     starts={("ALTER",): _parse},
     apply=_apply,
     halts=_halts,
-    changed_name=named,
+    changed_names=lambda statement: statement.names,
     words=("QUERY", "VIEW", "SET", "WEIGHT"),
 )

@@ -13,7 +13,7 @@ from dsms.sql.binder.aggregates.defined_aggregates import definition_of, text_of
 from dsms.sql.binder.dependencies import calls_in_body, dependents
 from dsms.sql.binder.scalars.expression_functions import is_function_name
 from dsms.sql.parser.aggregates import STARTS, AggregateSyntax, CreateAggregate, CreatePythonAggregate
-from dsms.statements.statement_kind import StatementKind
+from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.aggregates import AGGREGATES
 from operators.python import PythonClass
 
@@ -86,7 +86,7 @@ KIND = StatementKind(
     statement=CreateAggregate,
     starts=STARTS,
     apply=_apply,
-    changed_name=lambda statement: statement.name,
+    changed_names=changes_named,
     declaration_reads=lambda statement: calls_in_body(statement.sql),
     words=("TABLE", "INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE", "RETURN"),
 )
@@ -94,7 +94,7 @@ KIND = StatementKind(
 PYTHON_KIND = StatementKind(
     statement=CreatePythonAggregate,
     apply=_apply,
-    changed_name=lambda statement: statement.name,
+    changed_names=changes_named,
     declaration_reads=lambda _: [],
     role="administrator",
     deploys_code=True,

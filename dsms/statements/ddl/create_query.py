@@ -7,7 +7,7 @@ from dsms.registration.queries import create_query
 from dsms.sql.binder.dependencies import calls_in, names_in
 from dsms.sql.parser import queries as syntax
 from dsms.sql.parser.summaries import create_summary
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 
 def query_reads(statement: ContinuousQuery) -> list[str]:
@@ -26,7 +26,7 @@ KIND = StatementKind(
         ("CREATE", "SUMMARY"): create_summary,
     },
     apply=create_query,
-    changed_name=named,
+    changed_names=changes_named,
     declaration_reads=query_reads,
     words=("WITH", "AS", "GRANULARITY", "COLLAPSE", "BUCKETS", "ZONES"),
 )

@@ -16,7 +16,7 @@ from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.timestamps import declared_timestamps
 from dsms.sql.parser import declarations
 from dsms.statements.ddl.register_source import registered_source
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 _NESTED_KEY = (pa.types.is_list, pa.types.is_struct)
 
@@ -114,11 +114,11 @@ KIND = StatementKind(
     statement=CreateStream,
     starts={("CREATE", "STREAM"): declarations.create_stream},
     apply=create_stream,
-    changed_name=named,
+    changed_names=changes_named,
     declaration_reads=lambda statement: [statement.source.text.lower()],
     words=("OVER", "KEY", "NULL", "DELETIONS"),
 )
 #: The parser of CREATE STREAM parses this, too.
 DECLARING_KIND = StatementKind(
-    statement=DeclareStream, apply=declare_stream, changed_name=named, declaration_reads=lambda _: []
+    statement=DeclareStream, apply=declare_stream, changed_names=changes_named, declaration_reads=lambda _: []
 )

@@ -18,7 +18,7 @@ from dsms.sql.binder.table_constraints import check_expressions
 from dsms.sql.parser import tables as syntax
 from dsms.statements.ddl.create_stream import create_stream
 from dsms.statements.ddl.register_source import register_source
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 
 def create_table(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
@@ -86,7 +86,7 @@ KIND = StatementKind(
     statement=st.CreateTable,
     starts={("CREATE", "TABLE"): syntax.create_table},
     apply=create_table,
-    changed_name=named,
+    changed_names=changes_named,
     declaration_reads=lambda _: [],
     words=("PRIMARY", "KEY"),
 )

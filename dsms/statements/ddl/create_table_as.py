@@ -10,7 +10,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.sql.binder.bind import bind
 from dsms.sql.parser.nodes import WholeQuery
 from dsms.statements.ddl.create_table import create_table
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.quoting import quoted_identifier
 
 
@@ -50,4 +50,4 @@ def _written(statement: st.CreateTableAs, columns: tuple[st.ColumnDefinition, ..
     return f"CREATE TABLE {quoted_identifier(statement.name.text)} ({', '.join([*listed, *keys])})"
 
 
-KIND = StatementKind(statement=st.CreateTableAs, parts=_parts, apply=_apply, changed_name=named)
+KIND = StatementKind(statement=st.CreateTableAs, parts=_parts, apply=_apply, changed_names=changes_named)

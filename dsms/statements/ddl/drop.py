@@ -13,7 +13,7 @@ from dsms.registration.view_matching import moved_off
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.object_kinds import KINDS
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 #: Words that may precede VIEW.
 _VIEWS = ("MATERIALIZED", "STREAMED", "COMPLETE")
@@ -74,6 +74,6 @@ KIND = StatementKind(
     statement=Drop,
     starts={("DROP",): _parse},
     apply=_apply,
-    changed_name=named,
+    changed_names=changes_named,
     words=(*KINDS, "CASCADE"),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Function, FunctionVersion
 from dsms.model.statement_result import StatementResult
@@ -13,7 +12,7 @@ from dsms.sql.binder.dependencies import dependents
 from dsms.sql.binder.scalars.expression_functions import is_function_name
 from dsms.sql.binder.scalars.python_functions import STARTS, definition_of, function_of
 from dsms.sql.parser import functions as syntax
-from dsms.statements.statement_kind import StatementKind
+from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.aggregates import AGGREGATES
 from operators.expressions import type_name
 from operators.python import PythonFunction
@@ -102,17 +101,13 @@ def _row(function: Function, catalog: Catalog, environment: Environment) -> tupl
     )
 
 
-def _changed(statement: syntax.CreateFunction | syntax.DropFunction) -> st.Name:
-    return statement.name
-
-
 KINDS = (
     # Python code runs on the executors, so an administrator is needed
     StatementKind(
         statement=syntax.CreateFunction,
         starts=STARTS,
         apply=_create,
-        changed_name=_changed,
+        changed_names=changes_named,
         role="administrator",
         deploys_code=True,
         words=("RETURNS", "LANGUAGE", "PYTHON", "REQUIREMENTS", "PACKAGE"),
@@ -121,7 +116,7 @@ KINDS = (
         statement=syntax.DropFunction,
         starts={("DROP", "FUNCTION"): syntax.drop_function},
         apply=_drop,
-        changed_name=_changed,
+        changed_names=changes_named,
         role="administrator",
     ),
     StatementKind(

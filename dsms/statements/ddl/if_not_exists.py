@@ -9,7 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,6 @@ def _apply(statement: AlreadyExists, catalog: Catalog, environment: Environment)
 
 
 KINDS = (
-    StatementKind(statement=st.IfNotExists, resolve=_resolve, changed_name=named),
-    StatementKind(statement=AlreadyExists, apply=_apply, changed_name=named),
+    StatementKind(statement=st.IfNotExists, resolve=_resolve, changed_names=changes_named),
+    StatementKind(statement=AlreadyExists, apply=_apply, changed_names=changes_named),
 )

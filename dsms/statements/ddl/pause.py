@@ -12,7 +12,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.query_settings import named_query
 from dsms.sql.parser.cursor import Cursor
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,6 @@ KIND = StatementKind(
     statement=SetPaused,
     starts={("PAUSE",): _pause, ("DEACTIVATE",): _pause, ("RESUME",): _resume, ("ACTIVATE",): _resume},
     apply=_apply,
-    changed_name=named,
+    changed_names=changes_named,
     words=("QUERY", "VIEW"),
 )

@@ -20,7 +20,7 @@ from dsms.registration.constraints import checked_constraints
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.timestamps import type_of
 from dsms.sql.parser import declarations
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.errors import UserError
 from operators.streams.tagger import TS
 
@@ -106,7 +106,7 @@ KIND = StatementKind(
     statement=RegisterSource,
     starts={("REGISTER", "SOURCE"): declarations.register_source},
     apply=register_source,
-    changed_name=named,
+    changed_names=changes_named,
     declaration_reads=lambda _: [],
     words=("FROM", "FORMAT", "TOPIC"),
 )

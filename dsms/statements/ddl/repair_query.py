@@ -12,7 +12,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.replacement import replaced, replacement_notice
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.replace_query import halt_with_readers
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +46,5 @@ KIND = StatementKind(
     starts={("REPAIR", "QUERY"): _parse},
     apply=_apply,
     halts=halt_with_readers,
-    changed_name=named,
+    changed_names=changes_named,
 )

@@ -11,7 +11,7 @@ from dsms.registration.replacement import readers, replace_query
 from dsms.sql.parser import queries as syntax
 from dsms.sql.parser.summaries import replace_summary
 from dsms.statements.ddl.create_query import query_reads
-from dsms.statements.statement_kind import Halt, StatementKind, named
+from dsms.statements.statement_kind import Halt, StatementKind, changes_named
 
 
 def halt_with_readers(statement: Any, catalog: Catalog) -> Halt:
@@ -29,6 +29,6 @@ KIND = StatementKind(
     },
     apply=replace_query,
     halts=halt_with_readers,
-    changed_name=named,
+    changed_names=changes_named,
     declaration_reads=lambda statement: query_reads(statement.query),
 )

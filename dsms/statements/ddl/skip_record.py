@@ -18,7 +18,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.added_partitions import with_source
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.context import Context
-from dsms.statements.statement_kind import StatementKind, named
+from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 #: The maximal number of digits of a number, so that an offset fits into 64 bits.
@@ -150,6 +150,6 @@ KIND = StatementKind(
     starts={("SKIP", "RECORD", "OF"): _parse},
     answer=_answer,
     writes_records=True,
-    changed_name=named,
+    changed_names=changes_named,
     words=("PARTITION", "OFFSET"),
 )

@@ -126,6 +126,6 @@ KIND = StatementKind(
     statement=InsertStream,
     apply=_apply,
     answer=_answer,
-    changed_name=lambda statement: statement.insert.table,
+    changed_names=lambda statement: (statement.insert.table,),
     read_name=lambda statement: statement.insert.table,
 )

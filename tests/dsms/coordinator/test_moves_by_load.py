@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dsms.coordinator.statements.changes_by_load import BEHIND_S, REST_S, ChangesByLoad
-from dsms.coordinator.statements.moves_by_load import movable_queries, to_lighter_executor
+from dsms.coordinator.statements.moves_by_load import movable_groups, to_lighter_executor
 from dsms.coordinator.watcher.progress import Progress
 from dsms.placement.leases import RUNNING, ExecutorStatus
 from tests.support.statement_cluster import StatementCluster
@@ -40,8 +40,8 @@ class BusyCluster(StatementCluster):
     def utilization(self) -> Mapping[str, float]:
         return self.loads
 
-    def load_by_query(self) -> Mapping[str, float]:
-        return self.own
+    def load_by_queries(self) -> Mapping[frozenset[str], float]:
+        return {frozenset(names.split()): load for names, load in self.own.items()}
 
 
 class Duty:
@@ -109,9 +109,44 @@ def test_fragments_without_an_executor_are_left_out(duty: Duty) -> None:
     assert duty.after(BEHIND_S, BEHIND) == {"one": "7", "two": "2", "three": "0"}
 
 
-def test_queries_that_share_operators_do_not_move() -> None:
-    four = "SELECT STREAMED n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM A GROUP BY k) GROUP BY n"
-    five = "SELECT STREAMED k FROM A WHERE v > 1"
-    cluster = BusyCluster(f"{OBJECTS}; CREATE QUERY four AS {four}; CREATE QUERY five AS {five}")
-    movable = {query.name for query in movable_queries(cluster.store.catalog)}
-    assert movable == {"two", "three", "five"}
+FOUR = "SELECT STREAMED n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM A GROUP BY k) GROUP BY n"
+FIVE = "SELECT STREAMED k FROM A WHERE v > 1"
+MORE = f"{OBJECTS}; CREATE QUERY four AS {FOUR}; CREATE QUERY five AS {FIVE}"
+
+
+def groups(cluster: BusyCluster) -> set[tuple[str, ...]]:
+    return {tuple(query.name for query in group) for group in movable_groups(cluster.store.catalog)}
+
+
+def test_queries_that_share_operators_move_together() -> None:
+    cluster = BusyCluster(MORE)
+    assert groups(cluster) == {("one", "four"), ("two",), ("three",), ("five",)}
+    cluster.loads = {"0": 1.4, "1": 0.0, "2": 0.1}
+    cluster.own = {"one": 0.1, "four": 0.1, "one four": 0.5, "one two": 0.3, "two": 0.2}
+    duty = Duty(cluster)
+    assert duty.after(0, BEHIND) == duty.after(BEHIND_S - 1, BEHIND) == HERE
+    assert duty.after(1, BEHIND) == {"one": "2", "two": "0", "three": "0"}
+    assert (cluster.query("four").fragment, cluster.query("four").former_fragment) == ("2", "0")
+    assert not (cluster.query("one").links or cluster.query("four").links)
+
+
+def test_queries_whose_operators_others_read_through_links_do_not_move() -> None:
+    linked = "CREATE QUERY six WITH (FRAGMENT = '2') AS SELECT STREAMED n, MAX(k) AS k FROM (SELECT k, COUNT(*) AS n "
+    cluster = BusyCluster(MORE)
+    cluster.execute(f"{linked} FROM A GROUP BY k) GROUP BY n")
+    assert cluster.query("six").links
+    assert groups(cluster) == {("two",), ("three",), ("five",)}
+    cluster.execute("ALTER QUERY two SET (fragment = '0')")
+    assert groups(cluster) == {("three",), ("five",)}
+
+
+def test_the_only_readers_of_a_source_stay_where_its_dead_letters_are_written() -> None:
+    one = "REGISTER SOURCE U (k INT) FROM u PARTITIONS 1; CREATE STREAM C OVER U KEY NULL"
+    first = "CREATE QUERY seven AS SELECT STREAMED k, COUNT(*) AS n FROM C GROUP BY k"
+    second = "CREATE QUERY eight AS SELECT STREAMED n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM C GROUP BY k)"
+    cluster = BusyCluster(f"{OBJECTS}; {one}; {first}; {second} GROUP BY n")
+    home = msgspec.structs.replace(cluster.store.catalog.get("U"), home="0")
+    cluster.store.change(lambda catalog: (catalog.with_changed(home), None))
+    assert groups(cluster) == {("one",), ("two",), ("three",)}
+    cluster.execute("CREATE QUERY nine WITH (FRAGMENT = '0') AS SELECT STREAMED k FROM C")
+    assert ("seven", "eight") in groups(cluster)

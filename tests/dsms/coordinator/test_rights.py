@@ -130,7 +130,7 @@ def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_rea
 def names_of_kind(kind: Any) -> bool:
     """Whether the kind has a function in place of the default, which returns no name."""
     default = type(kind)(statement=kind.statement)
-    return kind.changed_name.__code__ != default.changed_name.__code__ or (
+    return kind.changed_names.__code__ != default.changed_names.__code__ or (
         kind.read_name.__code__ != default.read_name.__code__
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import msgspec
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.runtime.lanes.handover import progress_left, queries_to_take_over
-from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.handover import progress_left, queries_to_take_over, with_copied_runs
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from tests.dsms.runtime.test_shared_subplans import (
     DRAWN,
     GROUPS,
@@ -23,6 +24,7 @@ from tests.dsms.runtime.test_shared_subplans import (
     results,
     run_over,
     services_of,
+    stateful_vertices,
 )
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_shares import Services, Turn, run_moves
@@ -31,9 +33,11 @@ from tests.support.strategies import examples
 ROWS = "SELECT k, v, 6 / v AS q FROM A [Rows 3]"
 
 
-def moved(catalog: Catalog, query: int, fragment: int, count: int) -> Catalog:
-    """The catalog after a query has moved."""
-    return apply_all(f"ALTER QUERY q{query} SET (fragment = '{fragment}')", catalog, FakeEnvironment({}, count))[0]
+def moved(catalog: Catalog, queries: int | Collection[int], fragment: int, count: int) -> Catalog:
+    """The catalog after queries have moved together."""
+    numbers = [queries] if isinstance(queries, int) else queries
+    names = ", ".join(f"q{query}" for query in numbers)
+    return apply_all(f"ALTER QUERY {names} SET (fragment = '{fragment}')", catalog, FakeEnvironment({}, count))[0]
 
 
 def ended(catalog: Catalog) -> Catalog:
@@ -54,14 +58,18 @@ def run(logs, catalogs: list[Catalog], targets: int, turns: list[Turn]) -> tuple
     st.integers(2, 3),
     st.integers(1, 3),
     st.lists(TURN, min_size=6, max_size=24),
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), st.integers(0, 2), st.booleans()),
+        min_size=1,
+        max_size=3,
+    ),
 )
 def test_queries_that_move_publish_the_records_of_one_fragment(logs, drawn, count, targets, turns, moves) -> None:
     texts, fragments = [text for text, _ in drawn], [at % count for _, at in drawn]
     whole = run_over(logs, [placed_at([0] * len(texts), texts, 1, len(logs))])
     catalogs = [placed_at(fragments, texts, count, len(logs))]
-    for query, fragment, over in moves:
-        catalogs.append(moved(catalogs[-1], query % len(texts), fragment % count, count))
+    for queries, fragment, over in moves:
+        catalogs.append(moved(catalogs[-1], {query % len(texts) for query in queries}, fragment % count, count))
         catalogs += [ended(catalogs[-1])] if over else []
     services, _ = run(logs, catalogs, targets, turns)
     assert results(services) == results(whole)
@@ -83,6 +91,36 @@ def test_a_query_moves_with_its_state(text: str) -> None:
     whole, _ = run([LOG], [placed_at([0, 0], others, 1)], 1, [])
     assert results(services) == results(whole)
     assert Counter(map(repr, services.dead)) == Counter(map(repr, whole.dead))
+
+
+OVER_GROUPS = f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({GROUPS}) GROUP BY n"
+
+
+def test_queries_that_share_operators_move_together_with_their_state() -> None:
+    texts = ["SELECT DISTINCT k FROM B", GROUPS, OVER_GROUPS, ROWS]
+    catalogs = [placed_at([1, 0, 0, 0], texts, 2)]
+    catalogs += [moved(catalogs[0], [1, 2], 1, 2)]
+    services, taken = run([LOG], catalogs, 2, [(0, 3, False), (1, 3, False)] * 3)
+    assert taken == [(), ("q1", "q2")]
+    whole, _ = run([LOG], [placed_at([0] * 4, texts, 1)], 1, [])
+    assert results(services) == results(whole)
+    assert stateful_vertices(catalogs[1]) == stateful_vertices(catalogs[0])
+    assert not (catalogs[1].get("q1").links or catalogs[1].get("q2").links)
+
+
+def test_runs_that_several_queries_share_are_copied_once() -> None:
+    shared = LaneManifest(("q7",), {}, [{"v": [["3/1/0.0.0@5+"]], "w": [["3/1/0.0.1@5+"]]}])
+    copied, names = with_copied_runs(shared, "8/2/q7", {"3/1/0.0.0": "8/2/q6.0"})
+    assert names == {"3/1/0.0.0": "8/2/q6.0", "3/1/0.0.1": "8/2/q7.1"}
+    assert copied.names() == set(names.values())
+
+
+def test_a_query_that_leaves_operators_to_others_starts_from_the_logs() -> None:
+    catalogs = [placed_at([0, 0], [GROUPS, OVER_GROUPS], 2)]
+    catalogs += [moved(catalogs[0], 1, 1, 2)]
+    services, taken = run([LOG], catalogs, 1, [(0, 3, False), (1, 3, False)] * 3)
+    assert taken == [(), ()]
+    assert results(services) == results(run([LOG], [placed_at([0, 0], [GROUPS, OVER_GROUPS], 1)], 1, [])[0])
 
 
 def test_a_query_that_comes_back_at_once_still_has_its_state() -> None:
