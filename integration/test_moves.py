@@ -1,4 +1,4 @@
-"""A query moves between two executors with its state, while records arrive and both are killed."""
+"""Queries move between two executors with their state, while records arrive and both are killed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,19 @@ QUERIES = {
     "groups": ("0", "SELECT auction, COUNT(*) AS n, MIN(price) AS m FROM {p}B AS B GROUP BY auction"),
 }
 
+GROUPS = "SELECT auction, COUNT(*) AS n, MIN(price) AS m FROM {p}B AS B GROUP BY auction"
+#: Fragment 0 computes the groups for two queries, and for one of fragment 1.
+SHARING = {
+    "groups": ("0", GROUPS),
+    "sizes": ("0", f"SELECT n, COUNT(*) AS c FROM ({GROUPS}) GROUP BY n"),
+    "least": ("1", f"SELECT m, COUNT(*) AS c FROM ({GROUPS}) GROUP BY m"),
+}
 
-def move(cluster: Cluster, name: str, fragment: str) -> None:
-    cluster.sql(f"ALTER VIEW {cluster.name}{name} SET (fragment = '{fragment}')")
+
+def move(cluster: Cluster, names: str, fragment: str) -> None:
+    """Moves queries together."""
+    named = ", ".join(f"{cluster.name}{name}" for name in names.split())
+    cluster.sql(f"ALTER VIEW {named} SET (fragment = '{fragment}')")
 
 
 def await_taken_over(cluster: Cluster, fragment: str, names: list[str]) -> None:
@@ -64,3 +74,30 @@ def test_queries_move_with_their_state(kafka: str, redis_url: str, tmp_path: Pat
         await_end(cluster, topics)
         assert relations(cluster, QUERIES) == expected(QUERIES)
         await_taken_over(cluster, "0", ["groups"])
+
+
+def test_a_shared_subplan_moves_along(kafka: str, redis_url: str, tmp_path: Path) -> None:
+    """The query that reads it stays in its fragment, and then moves back and forth by itself."""
+    with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
+        one, two = start_two_executors(cluster, (300, 300))
+        declare(cluster, SHARING)
+        topics = [f"dsms.{cluster.name}{name}" for name in SHARING]
+        feed(cluster, 0, 300)
+        cluster.await_progress(topics, 200)
+        move(cluster, "groups sizes", "1")
+        await_taken_over(cluster, "1", ["groups", "sizes", "least"])
+        kill_9(one)
+        feed(cluster, 301, 500)
+        one = cluster.start_executor("one", batch_records=300)
+        cluster.await_progress(topics, 400)
+        move(cluster, "least", "0")
+        kill_9(two)
+        feed(cluster, 501, 700)
+        two = cluster.start_executor("two", batch_records=300)
+        await_taken_over(cluster, "0", ["least"])
+        cluster.await_progress(topics, 600)
+        move(cluster, "groups sizes least", "0")
+        feed(cluster, 701, LAST)
+        await_taken_over(cluster, "0", ["groups", "sizes", "least"])
+        await_end(cluster, topics)
+        assert relations(cluster, SHARING) == expected(SHARING)

@@ -121,11 +121,13 @@ def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
     return {report.fragment: sum(operator.load for operator in report.operators) for report in reports}
 
 
-def load_by_queries(reports: Iterable[Report]) -> dict[frozenset[str], float]:
-    """Busy seconds per second of operators, by the names of the queries that they serve."""
-    loads: dict[frozenset[str], float] = defaultdict(float)
-    for operator in (each for report in reports for each in report.operators):
-        loads[frozenset(operator.queries)] += operator.load
+def load_by_queries(reports: Iterable[Report]) -> dict[tuple[str, frozenset[str]], float]:
+    """Busy seconds per second of operators, by their fragment and the names of the queries and shared subplans that
+    they serve."""
+    loads: dict[tuple[str, frozenset[str]], float] = defaultdict(float)
+    for report in reports:
+        for operator in report.operators:
+            loads[report.fragment, frozenset(operator.queries)] += operator.load
     return dict(loads)
 
 

@@ -23,6 +23,10 @@ class SharedSubplan(msgspec.Struct, frozen=True):
     links: tuple[SharedSubplan, ...] = ()
     #: The digests of the parts with state that the fragment computes for it.
     operators: tuple[str, ...] = ()
+    #: The fragment that computed it before, and keeps its state until `fragment` has taken it over; None: none.
+    former_fragment: str | None = None
+    #: The version of the catalog in which it moved to its fragment; 0: never.
+    moved_at_version: int = 0
 
     @property
     def name(self) -> str:

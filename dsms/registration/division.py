@@ -3,7 +3,7 @@ fragments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -59,39 +59,6 @@ def with_fragments(count: int, query: Query, catalog: Catalog, environment: Envi
     if count == 1:
         return placed(undivided, planned(undivided, catalog).optimized, others, environment)
     return divided_among(count, undivided, plan_of(query.name, catalog), others, environment)
-
-
-def moved_to(fragment: str, queries: Sequence[Query], catalog: Catalog, environment: Environment) -> Iterator[Query]:
-    """The queries in another fragment, which takes over their state if it can; otherwise they start from the beginning
-    of the logs. They take along the operators that they share with each other only. Published results stay. Other
-    fragments keep computing what the queries share with others. Raises UserError if one of the queries cannot move."""
-    for query in queries:
-        _check_moves(query, fragment)
-    others = catalog.without([query.name for query in queries if query.fragment != fragment])
-    for query in queries:
-        moved = _moved(fragment, query, catalog, others, environment)
-        others = msgspec.structs.replace(others, objects={**others.objects, moved.name.lower(): moved})
-        yield moved
-
-
-def _moved(fragment: str, query: Query, catalog: Catalog, others: Catalog, environment: Environment) -> Query:
-    if fragment == query.fragment:
-        return msgspec.structs.replace(query, halted=False)
-    kept = {"over": query.over, "match_digests": query.match_digests, "join_orders": query.join_orders}
-    moved = msgspec.structs.replace(query, **{**_RESET, **kept})
-    moved = msgspec.structs.replace(moved, divided_at_version=catalog.version + 1, former_fragment=query.fragment)
-    return placed(moved, planned(moved, catalog).optimized, others, environment, fragment)
-
-
-def _check_moves(query: Query, fragment: str) -> None:
-    """Raises UserError if a query cannot move to another fragment."""
-    if query.replaces_another:
-        raise UserError(
-            f'{query.kind} "{query.name}" has replaced another one, so it cannot move to another fragment',
-            hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragment = '{fragment}')",
-        )
-    if query.shares:
-        raise UserError(f'several fragments run "{query.name}"', hint="first SET (fragments = 1)")
 
 
 def check_fragment(fragment: str, environment: Environment, *, divided: bool) -> None:

@@ -14,7 +14,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.internal.conjecture.data import ConjectureData, StopTest
 
 from dsms.simulation.clients import in_order
-from dsms.simulation.history import History, Publication, Statement
+from dsms.simulation.history import History, Layout, Publication, Statement
 from dsms.simulation.random_layouts import random_layout
 from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
@@ -22,7 +22,7 @@ from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
 from tests.simulation.draw_divided import can_be_divided, can_be_shared, divided, shared
 from tests.simulation.draw_faults import faults
-from tests.simulation.draw_moves import move_faults, move_statements, moves
+from tests.simulation.draw_moves import move_faults, move_statements, moves, shared_move_statements, shared_moves
 from tests.simulation.draw_shed import PARTITIONS, TOPIC, shed_faults, shed_publications, shed_statements, sheds
 from tests.simulation.draw_tables import table_statements, writes_a_table
 from tests.support.oracle import Advance, Record
@@ -81,8 +81,7 @@ def drawn(seed: int) -> Drawn:
         statements += table_statements(seed)
     publications = _publications(case, topics, changed, chance, ended=time != "silent")
     failing = faults(layout, changed.moments, _UNTIL_S, chance, theme)
-    if moves(seed, theme, layout) and changed == Changes():
-        moving = move_statements(seed, next(each.at_s for each in statements if " VIEW Q AS " in each.sql))
+    if changed == Changes() and (moving := _moving(seed, theme, layout, statements)):
         statements += moving
         failing = tuple(sorted([*failing, *move_faults(seed, layout, moving)], key=lambda fault: fault.at_s))
     if sheds(seed, theme):
@@ -102,6 +101,14 @@ def drawn(seed: int) -> Drawn:
         _reads(case) if time == "silent" else {},
     )
     return Drawn(history, case, ordered=time == "ordered" and not changed.moments)
+
+
+def _moving(seed: int, theme: str, layout: Layout, statements: Sequence[Statement]) -> list[Statement]:
+    """The statements that move the query between fragments, or one of two queries that share operators, or both."""
+    created = {name: each.at_s for each in statements for name in "PQ" if f" VIEW {name} " in each.sql}
+    if "P" in created:
+        return shared_move_statements(seed, created["Q"]) if shared_moves(seed) else []
+    return move_statements(seed, created["Q"]) if moves(seed, theme, layout) else []
 
 
 def _checkpoint_s(seed: int) -> float | None:

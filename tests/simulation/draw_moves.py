@@ -1,4 +1,4 @@
-"""Draws moves of the query between two fragments while a service runs: it goes on with the state that it had."""
+"""Draws moves of queries between two fragments while a service runs: they go on with the state that they had."""
 
 from __future__ import annotations
 
@@ -28,6 +28,22 @@ def move_statements(seed: int, created_s: float) -> list[Statement]:
     first = chance.randrange(2)
     return [
         Statement(at_s, f"ALTER VIEW Q SET (fragment = '{(first + number) % 2}')") for number, at_s in enumerate(times)
+    ]
+
+
+def shared_moves(seed: int) -> bool:
+    """Whether the queries of a seed's history move, if they share operators."""
+    return Random(f"shared moves {seed}").random() < 0.8
+
+
+def shared_move_statements(seed: int, created_s: float) -> list[Statement]:
+    """One to four statements that move P, which computes the operators, or Q, which reads them, or both."""
+    chance = Random(f"shared move statements {seed}")
+    times = sorted(round(chance.uniform(created_s + _FIRST_S, _UNTIL_S), 3) for _ in range(chance.randint(1, 4)))
+    queries = (chance.choice(("P", "Q", "P, Q", "Q, P")) for _ in times)
+    return [
+        Statement(at_s, f"ALTER VIEW {names} SET (fragment = '{chance.randrange(2)}')")
+        for at_s, names in zip(times, queries, strict=True)
     ]
 
 

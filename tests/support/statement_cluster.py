@@ -206,7 +206,7 @@ class StatementCluster:
     def utilization(self) -> Mapping[str, float]:
         return {"0": 0.0}
 
-    def load_by_queries(self) -> Mapping[frozenset[str], float]:
+    def load_by_queries(self) -> Mapping[tuple[str, frozenset[str]], float]:
         return {}
 
     def statistics(self) -> Statistics:

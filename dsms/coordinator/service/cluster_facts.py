@@ -74,9 +74,9 @@ class CoordinatorFacts:
         loads = load_by_fragment(self._reports())
         return {name: loads.get(name, 0.0) for name in map(str, range(self.fragments))}
 
-    def load_by_queries(self) -> Mapping[frozenset[str], float]:
-        """The last measured load of operators, by the names of the queries that they serve, in the unit of
-        `utilization`; nothing is known while Redis is unavailable."""
+    def load_by_queries(self) -> Mapping[tuple[str, frozenset[str]], float]:
+        """The last measured load of operators, by their fragment and the names of the queries and shared subplans that
+        they serve, in the unit of `utilization`; nothing is known while Redis is unavailable."""
         return load_by_queries(self._reports())
 
     def statistics(self) -> Statistics:

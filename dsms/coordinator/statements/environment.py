@@ -82,8 +82,9 @@ class ClusterFacts(Protocol):
         """The last measured load of each fragment, in busy seconds per second."""
         ...
 
-    def load_by_queries(self) -> Mapping[frozenset[str], float]:
-        """The last measured load of operators, by the names of the queries that they serve."""
+    def load_by_queries(self) -> Mapping[tuple[str, frozenset[str]], float]:
+        """The last measured load of operators, by their fragment and the names of the queries and shared subplans that
+        they serve."""
         ...
 
     def statistics(self) -> Statistics:

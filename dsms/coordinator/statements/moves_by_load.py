@@ -9,8 +9,10 @@ from dsms.coordinator.statements.changes_by_load import Remedy, set_by_load
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
+from dsms.model.subplans import subplans_below
 from dsms.placement.balance import Movable, best_move
 from dsms.placement.leases import ExecutorStatus
+from dsms.registration.moves import SharingGroup, sharing_groups
 from dsms.statements.ddl.alter_query import AlterQuery
 
 
@@ -26,11 +28,11 @@ def to_lighter_executor(parts: ClusterParts) -> Remedy:
         for fragment, load in utilization.items():
             loads[executor_of[fragment]] += load
         late_at = {executor_of[fragment] for query in late for fragment in query.fragments if fragment in utilization}
-        measured = parts.facts.load_by_queries()
+        catalog, measured = parts.store.catalog, parts.facts.load_by_queries()
         movable = [
-            _measured(group, executor_of[group[0].fragment], measured)
-            for group in movable_groups(parts.store.catalog)
-            if group[0].fragment in utilization and executor_of[group[0].fragment] in late_at
+            Movable(group.names, executor_of[group.fragment], _measured(group, catalog, measured))
+            for group in movable_groups(catalog)
+            if group.fragment in utilization and executor_of[group.fragment] in late_at
         ]
         move = best_move(loads, movable)
         if move is None:
@@ -42,42 +44,31 @@ def to_lighter_executor(parts: ClusterParts) -> Remedy:
     return chosen
 
 
-def _measured(group: Sequence[Query], executor: str, loads: Mapping[frozenset[str], float]) -> Movable:
-    """A group with the load of the operators that serve no other query."""
-    names = tuple(query.name for query in group)
-    return Movable(names, executor, sum(load for served, load in loads.items() if served <= {*names}))
+def _measured(group: SharingGroup, catalog: Catalog, loads: Mapping[tuple[str, frozenset[str]], float]) -> float:
+    """The load of the operators that serve only this group: its queries, its subplans, and the reports for the readers
+    of these."""
+    subplans = {subplan.id for subplan in group.subplans}
+    readers = (query for query in catalog.running() if any(each.id in subplans for each in subplans_below(query.links)))
+    names = {query.name for query in (*group.queries, *readers)} | {subplan.name for subplan in group.subplans}
+    return sum(load for (fragment, served), load in loads.items() if fragment == group.fragment and served <= names)
 
 
-def movable_groups(catalog: Catalog) -> Iterator[tuple[Query, ...]]:
-    """The queries that the load may move, together with those of their fragment with which they share operators. Their
-    state has no limit, so that it comes along; neither they nor others read their operators through links. Other
-    queries of their fragment read the same sources if the fragment writes the dead letters of these: else it would go
-    on reading them. Not those that a statement has assigned to a fragment, that are paused, that fill a table, that
-    have replaced another query, or whose rates or window sizes are chosen at run time."""
+def movable_groups(catalog: Catalog) -> Iterator[SharingGroup]:
+    """The queries that the load may move, in groups that share operators, with the shared subplans that move along.
+    Their state has no limit, so that it comes along. Other queries of their fragment read the same sources if the
+    fragment writes the dead letters of these: else it would go on reading them. Not queries that a statement has
+    assigned to a fragment, that are paused, that fill a table, that have replaced another query, or whose rates or
+    window sizes are chosen at run time."""
     running = list(catalog.running())
     readers = Counter((fragment, source) for query in running for fragment in query.fragments for source in query.reads)
     homes = {(fragment, source.id) for source in catalog.sources() for fragment in source.writers}
-    sent = {digest for subplan in catalog.subplans() for digest in subplan.operators}
-    for group in _sharing(running):
-        read = Counter((query.fragment, source) for query in group for source in query.reads)
+    for group in sharing_groups(catalog):
+        read = Counter((query.fragment, source) for query in group.queries for source in query.reads)
         only_readers = any(place in homes and readers[place] == count for place, count in read.items())
-        if not only_readers and all(_may_move(query, sent) for query in group):
+        if group.queries and not only_readers and all(map(_may_move, group.queries)):
             yield group
 
 
-def _may_move(query: Query, sent: set[str]) -> bool:
+def _may_move(query: Query) -> bool:
     chosen = query.fills or query.adjustable or query.pinned or query.stopped or query.state_memory is not None
-    runs_with_others = query.shares or query.links or query.grouped or not sent.isdisjoint(query.operators)
-    return not (chosen or runs_with_others or query.replaces_another)
-
-
-def _sharing(queries: Sequence[Query]) -> Iterator[tuple[Query, ...]]:
-    """The queries of each fragment, divided into groups that share no operators with each other."""
-    groups: list[tuple[set[tuple[str, str]], list[Query]]] = []
-    for query in queries:
-        operators = {(query.fragment, digest) for digest in query.operators}
-        related = [group for group in groups if not operators.isdisjoint(group[0])]
-        groups = [group for group in groups if operators.isdisjoint(group[0])]
-        members = [member for group in related for member in group[1]]
-        groups.append((operators.union(*(group[0] for group in related)), [*members, query]))
-    return (tuple(members) for _, members in groups)
+    return not (chosen or query.shares or query.grouped or query.replaces_another)

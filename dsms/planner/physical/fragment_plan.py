@@ -24,13 +24,14 @@ from dsms.planner.optimizer.view_matching import computed_from_views, merged
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, parts
-from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of
+from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of, sender_of
 from dsms.planner.physical.parts.subplans import (
     ReportPart,
     SubplanLink,
     SubplanPart,
     links_of,
     lowered,
+    report_id,
     sources_read,
 )
 from dsms.sql.binder.bind import plan_of
@@ -92,6 +93,13 @@ class PlannedQuery:
         if self.part is None:
             return result_partitions_of(self.sink)
         return {self.id: result_partitions_of(self.sink)[self.id]}
+
+    @property
+    def moved(self) -> bool:
+        """Whether the fragment that runs it did not run it from its beginning."""
+        if isinstance(self.part, SubplanPart | ReportPart):
+            return self.part.moved
+        return self.part is None and self.sink is not None and self.sink.moved
 
     @property
     def number(self) -> int:
@@ -248,11 +256,21 @@ def plan_fragment(
     skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
     groups = frozenset(_sources_of_readers(catalog, fragment))
-    moved = (query for query in catalog.running() if query.former_fragment is not None)
-    left = frozenset(query.id for query in moved if query.former_fragment == fragment)
+    left = frozenset() if fragment is None else frozenset(_left(catalog, fragment))
     return FragmentPlan(
         catalog.version, partitions, by_id, foreign, suspended, skipped, unplanned, groups, readers, left
     )
+
+
+def _left(catalog: Catalog, fragment: str) -> Iterator[str]:
+    """The ids of the queries, shared subplans and reports that have moved from a fragment, until their new fragments
+    have taken them over."""
+    for query in catalog.running():
+        if query.former_fragment == fragment:
+            yield query.id
+        moved = [each for each in subplans_below(query.links) if each.former_fragment == fragment]
+        yield from (sender_of(each.id) for each in moved)
+        yield from (report_id(query.id, each) for each in moved)
 
 
 def _computed_here(query: Query, fragment: str | None) -> list[SharedSubplan]:
@@ -292,7 +310,8 @@ def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[froz
     for query in catalog.running():
         needed = tuple(_with_fillers(query, filling))
         fragments = frozenset[str]().union(*(each.needed_fragments for each in needed))
-        if len(fragments) > 1 and fragment in fragments:
+        through_links = any(each.links for each in needed)
+        if (len(fragments) > 1 or through_links) and fragment in fragments:
             yield frozenset(source for each in needed for source in each.reads if source in streams)
 
 
@@ -346,7 +365,7 @@ def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery
     """Plans that read source partitions only for their dead letters: this fragment writes these, but the queries that
     read the partitions run in other fragments, or have moved here, so that others have read the first records.
     """
-    throughout = (query for query in here if query.part is not None or query.sink is None or not query.sink.moved)
+    throughout = (query for query in here if not query.moved)
     read = {
         (source.id, partition)
         for query in throughout

@@ -40,8 +40,8 @@ class Published:
     #: The frontier of each partition, by query, for results whose partitions have different frontiers. Several
     #: fragments wrote such a result before other fragments took it over.
     partition_frontiers: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    #: The later version that has published into the partitions of a query, by the id of the query. Whoever runs such a
-    #: query follows an outdated copy of the catalog.
+    #: The later version that has published into the partitions of a query, by the id of the query. The executor of such
+    #: a query follows an outdated copy of the catalog.
     overtaken: Mapping[str, str] = field(default_factory=dict)
 
     def furthest(self, query: str) -> int:

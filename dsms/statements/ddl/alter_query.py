@@ -11,15 +11,10 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import JoinOrders, Query
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.division import (
-    check_divisible,
-    check_fragment,
-    moved_to,
-    with_dead_letter_writers,
-    with_fragments,
-)
+from dsms.registration.division import check_divisible, check_fragment, with_dead_letter_writers, with_fragments
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.join_orders import with_next_order
+from dsms.registration.moves import halted_by_move, moved_to
 from dsms.registration.next_plans import check_can_begin
 from dsms.registration.query_settings import fragments_text, join_order_text, named_query, place_text, state_limit_text
 from dsms.sql.binder.bind import plan_of
@@ -61,9 +56,12 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
     before = {(query := named_query(catalog, name)).id: query for name in statement.names}
     count, fragment = settings.pop("fragments", None), settings.pop("fragment", None)
     changed = [msgspec.structs.replace(query, **settings) for query in before.values()]
+    readers: list[Query] = []
     if isinstance(fragment, str):
         check_fragment(fragment, environment, divided=count is not None)
-        changed = list(moved_to(fragment, changed, catalog, environment))
+        all_changed = {query.id: query for query in moved_to(fragment, changed, catalog, environment)}
+        changed = [all_changed.pop(query.id) for query in changed]
+        readers = list(all_changed.values())
     if isinstance(orders := settings.get("next_join_orders"), tuple):
         changed = [_with_next_order(query, orders, catalog, environment) for query in changed]
     if isinstance(count, int):
@@ -75,7 +73,7 @@ def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) ->
     result = StatementResult("ALTER", messages, name=changed[0].name)
     if changed == [*before.values()]:
         return catalog, result
-    after = catalog.with_changed(*changed)
+    after = catalog.with_changed(*changed, *readers)
     for query in changed:
         after = with_dead_letter_writers(query, after)
     return after, result
@@ -104,12 +102,10 @@ def _halts(statement: AlterQuery, catalog: Catalog) -> Halt:
     settings = result_settings(statement.clauses)
     named = (catalog.get(name.text) for name in statement.names)
     queries = {query.id: query for query in named if isinstance(query, Query)}
-    moving = tuple(
-        query
-        for query in queries.values()
-        if "fragments" in settings or settings.get("fragment", query.fragment) != query.fragment
-    )
-    return Halt(moving, moves=True) if moving else Halt()
+    moving = list(queries.values()) if "fragments" in settings else []
+    if isinstance(fragment := settings.get("fragment"), str):
+        moving = halted_by_move(fragment, [*queries.values()], catalog)
+    return Halt(tuple(moving), moves=True) if moving else Halt()
 
 
 KIND = StatementKind(

@@ -9,6 +9,7 @@ import pytest
 
 from dsms.coordinator.statements.ended_handovers import end_handovers
 from dsms.placement.leases import RECOVERING, RUNNING, ExecutorStatus, QueryStatus
+from dsms.planner.physical.parts.links import sender_of
 from tests.support.statement_cluster import StatementCluster
 
 QUERY = "CREATE QUERY moving WITH (FRAGMENT = '0') AS SELECT STREAMED k, v FROM S"
@@ -50,6 +51,24 @@ def test_the_former_fragment_is_known_until_the_query_runs_in_the_new_one(cluste
     assert (
         former_after(cluster, sender, ExecutorStatus(RUNNING, version, lanes=lanes, fragments={"1": RUNNING})) is None
     )
+
+
+def test_a_shared_subplan_has_a_former_fragment_until_the_new_one_computes_it(cluster: TwoFragments) -> None:
+    groups = "SELECT STREAMED k, COUNT(*) AS n FROM S GROUP BY k"
+    cluster.execute(
+        f"CREATE QUERY groups WITH (FRAGMENT = '0') AS {groups};"
+        f"CREATE QUERY reader WITH (FRAGMENT = '1') AS SELECT STREAMED n, MAX(k) AS k FROM ({groups}) GROUP BY n;"
+        "ALTER QUERY groups SET (fragment = '1')"
+    )
+    (subplan,) = cluster.query("reader").links
+    version = cluster.store.catalog.version
+    assert (subplan.fragment, subplan.former_fragment, subplan.moved_at_version) == ("1", "0", version)
+    lanes = {sender_of(subplan.id): QueryStatus()}
+    before = ExecutorStatus(RUNNING, version - 1, lanes=lanes, fragments={"0": RUNNING, "1": RUNNING})
+    end_handovers(cluster.parts, {"e": before})
+    assert cluster.query("reader").links == (subplan,)
+    end_handovers(cluster.parts, {"e": ExecutorStatus(RUNNING, version, lanes=lanes, fragments={"1": RUNNING})})
+    assert cluster.query("reader").links == (msgspec.structs.replace(subplan, former_fragment=None),)
 
 
 def test_a_query_that_moves_back_has_its_state_in_the_fragment_that_it_left_last(cluster: TwoFragments) -> None:

@@ -27,6 +27,8 @@ class BusyCluster(StatementCluster):
 
     def __init__(self, sql: str = OBJECTS) -> None:
         self.loads, self.own = {"0": 0.0, "1": 0.0, "2": 0.0}, dict[str, float]()
+        #: The names of shared subplans, by the words that stand for them in `own`.
+        self.subplans: dict[str, str] = {}
         super().__init__(sql, halt_s=0.5)
         changed = (msgspec.structs.replace(query, fragment="0") for query in self.store.catalog.queries())
         self.store.change(lambda catalog: (catalog.with_changed(*changed), None))
@@ -40,8 +42,9 @@ class BusyCluster(StatementCluster):
     def utilization(self) -> Mapping[str, float]:
         return self.loads
 
-    def load_by_queries(self) -> Mapping[frozenset[str], float]:
-        return {frozenset(names.split()): load for names, load in self.own.items()}
+    def load_by_queries(self) -> Mapping[tuple[str, frozenset[str]], float]:
+        named = ((names.split(), load) for names, load in self.own.items())
+        return {("0", frozenset(self.subplans.get(name, name) for name in names)): load for names, load in named}
 
 
 class Duty:
@@ -115,7 +118,7 @@ MORE = f"{OBJECTS}; CREATE QUERY four AS {FOUR}; CREATE QUERY five AS {FIVE}"
 
 
 def groups(cluster: BusyCluster) -> set[tuple[str, ...]]:
-    return {tuple(query.name for query in group) for group in movable_groups(cluster.store.catalog)}
+    return {group.names for group in movable_groups(cluster.store.catalog)}
 
 
 def test_queries_that_share_operators_move_together() -> None:
@@ -130,14 +133,21 @@ def test_queries_that_share_operators_move_together() -> None:
     assert not (cluster.query("one").links or cluster.query("four").links)
 
 
-def test_queries_whose_operators_others_read_through_links_do_not_move() -> None:
+def test_shared_subplans_move_along() -> None:
     linked = "CREATE QUERY six WITH (FRAGMENT = '2') AS SELECT STREAMED n, MAX(k) AS k FROM (SELECT k, COUNT(*) AS n "
     cluster = BusyCluster(MORE)
-    cluster.execute(f"{linked} FROM A GROUP BY k) GROUP BY n")
-    assert cluster.query("six").links
-    assert groups(cluster) == {("two",), ("three",), ("five",)}
+    cluster.execute(f"{linked} FROM A GROUP BY k) GROUP BY n; ALTER QUERY six SET (fragment = auto)")
+    (link,) = cluster.query("six").links
+    assert groups(cluster) == {("one", "four"), ("two",), ("three",), ("five",), ("six",)}
+    cluster.loads = {"0": 1.4, "1": 0.0, "2": 0.1}
+    cluster.own, cluster.subplans = {"one": 0.1, "one four six link": 0.5, "two": 0.2}, {"link": link.name}
+    duty = Duty(cluster)
+    assert duty.after(0, BEHIND) == duty.after(BEHIND_S - 1, BEHIND) == HERE
+    assert duty.after(1, BEHIND) == {"one": "2", "two": "0", "three": "0"}
+    (link,) = cluster.query("six").links
+    assert (link.fragment, link.former_fragment, cluster.query("six").halted) == ("2", "0", False)
     cluster.execute("ALTER QUERY two SET (fragment = '0')")
-    assert groups(cluster) == {("three",), ("five",)}
+    assert ("two",) not in groups(cluster)
 
 
 def test_the_only_readers_of_a_source_stay_where_its_dead_letters_are_written() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import plan_fragment
+from dsms.registration.moves import with_subplans
 from dsms.runtime.lanes.handover import progress_left, queries_to_take_over, with_copied_runs
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from tests.dsms.runtime.test_shared_subplans import (
@@ -19,6 +20,7 @@ from tests.dsms.runtime.test_shared_subplans import (
     GROUPS,
     JOIN,
     LOGS,
+    QUERIES,
     TURN,
     placed_at,
     results,
@@ -42,8 +44,13 @@ def moved(catalog: Catalog, queries: int | Collection[int], fragment: int, count
 
 def ended(catalog: Catalog) -> Catalog:
     """The catalog after all fragments have taken over what has moved to them."""
-    queries = [query for query in catalog.running() if query.former_fragment is not None]
-    return catalog.with_changed(*(msgspec.structs.replace(query, former_fragment=None) for query in queries))
+    subplans = {each.id: msgspec.structs.replace(each, former_fragment=None) for each in catalog.subplans()}
+    return catalog.with_changed(
+        *(
+            msgspec.structs.replace(query, former_fragment=None, links=with_subplans(query.links, subplans))
+            for query in catalog.running()
+        )
+    )
 
 
 def run(logs, catalogs: list[Catalog], targets: int, turns: list[Turn]) -> tuple[Services, list[tuple[str, ...]]]:
@@ -113,6 +120,40 @@ def test_runs_that_several_queries_share_are_copied_once() -> None:
     copied, names = with_copied_runs(shared, "8/2/q7", {"3/1/0.0.0": "8/2/q6.0"})
     assert names == {"3/1/0.0.0": "8/2/q6.0", "3/1/0.0.1": "8/2/q7.1"}
     assert copied.names() == set(names.values())
+
+
+def test_a_query_that_reads_a_link_moves_with_its_state() -> None:
+    """It goes on reading the link, also in the fragment that computes the shared subplan."""
+    texts = [GROUPS, OVER_GROUPS]
+    catalogs = [placed_at([0, 1], texts, 3)]
+    catalogs += [moved(catalogs[0], 1, 2, 3)]
+    catalogs += [moved(ended(catalogs[1]), 1, 0, 3)]
+    services, taken = run([LOG], catalogs, 2, [(0, 2, False), (1, 2, False), (2, 2, False)] * 4)
+    assert taken == [(), ("q1",), ("q1",)]
+    assert results(services) == results(run([LOG], [placed_at([0, 0], texts, 1)], 1, [])[0])
+    assert [catalog.get("q1").links for catalog in catalogs[1:]] == [catalogs[0].get("q1").links] * 2
+
+
+def test_a_shared_subplan_moves_along_with_its_state() -> None:
+    texts = [GROUPS, OVER_GROUPS, QUERIES[1][3]]
+    catalogs = [placed_at([0, 1, 2], texts, 3)]
+    catalogs += [moved(catalogs[0], 0, 1, 3)]
+    for query in ("q1", "q2"):
+        assert [(link.fragment, link.former_fragment) for link in catalogs[1].get(query).links] == [("1", "0")]
+    services, taken = run([LOG], catalogs, 2, [(0, 2, False), (1, 2, False), (2, 2, False)] * 4)
+    assert sorted(taken[1]) == ["q0", "q1", "q1", "q2"], "the subplan for q1 and q2, and a report for each of them"
+    assert results(services) == results(run([LOG], [placed_at([0, 0, 0], texts, 1)], 1, [])[0])
+    assert stateful_vertices(catalogs[1])["GroupBy"] == stateful_vertices(catalogs[0])["GroupBy"] == 2
+
+
+def test_a_subplan_that_moves_to_the_home_of_its_source_leaves_out_no_dead_letters() -> None:
+    """The other fragment has read the first records, and the home writes the dead letters of all."""
+    log = [("a", 0, at, "bad" if at == 4 else None) for at in range(8)]
+    catalogs = [placed_at([1, 0], [GROUPS, GROUPS], 2)]
+    catalogs += [moved(catalogs[0], 0, 0, 2)]
+    services, taken = run([log], catalogs, 1, [(1, 20, False)] * 2)
+    assert sorted(taken[1]) == ["q0", "q1", "q1"]
+    assert len(services.dead) == 1
 
 
 def test_a_query_that_leaves_operators_to_others_starts_from_the_logs() -> None:

@@ -197,6 +197,11 @@ class SubplanPart:
         return sender_of(self.subplan.id)
 
     @property
+    def moved(self) -> bool:
+        """Whether another fragment computed the subplan at first."""
+        return self.subplan.moved_at_version > 0
+
+    @property
     def target(self) -> LinkTarget:
         """The link to which it sends its elements."""
         return LinkTarget(self.subplan.topic, _SENDER)
@@ -237,7 +242,12 @@ class ReportPart:
     @property
     def id(self) -> str:
         """The id under which the part is planned; it begins with the id of the query."""
-        return faults_of(self.query, self.subplans[0].subplan.digest[:12])
+        return report_id(self.query, self.subplans[0].subplan)
+
+    @property
+    def moved(self) -> bool:
+        """Whether another fragment computed one of the subplans at first."""
+        return any(part.moved for part in self.subplans)
 
     #: It sends nothing, so it writes no link.
     target = None
@@ -267,6 +277,11 @@ class ReportPart:
         ports = [_nothing(lowered(part.node, part.links, builder), builder) for part in self.subplans]
         nothing = union_all(ports, _NOTHING, builder)
         return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True)
+
+
+def report_id(query: str, first: SharedSubplan) -> str:
+    """The id of the report for a query on subplans of a fragment, of which `first` is the first one."""
+    return faults_of(query, first.digest[:12])
 
 
 def _nothing(port: Port, builder: Builder) -> Port:
