@@ -55,9 +55,10 @@ def test_the_former_fragment_is_known_until_the_query_runs_in_the_new_one(cluste
 
 def test_a_shared_subplan_has_a_former_fragment_until_the_new_one_computes_it(cluster: TwoFragments) -> None:
     counts = "k, COUNT(*) AS n FROM S GROUP BY k"
+    reader = f"SELECT STREAMED n, MAX(k) AS k FROM (SELECT {counts}) GROUP BY n"
     cluster.execute(
         f"CREATE QUERY groups WITH (FRAGMENT = '0') AS SELECT STREAMED {counts};"
-        f"CREATE QUERY reader WITH (FRAGMENT = '1') AS SELECT STREAMED n, MAX(k) AS k FROM (SELECT {counts}) GROUP BY n;"
+        f"CREATE QUERY reader WITH (FRAGMENT = '1') AS {reader};"
         "ALTER QUERY groups SET (fragment = '1')"
     )
     (subplan,) = cluster.query("reader").links
