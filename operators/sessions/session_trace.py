@@ -12,6 +12,7 @@ import polars as pl
 from operators.core.run import HASH, Arrangement, Run, key_hash
 from operators.kernels.consolidation import split_rows
 from operators.kernels.merging import distinct_sorted
+from operators.kernels.pairs import sorted_by_two
 from operators.kernels.points import first_above
 from operators.state.cascade import cascade, without_tombstones
 
@@ -131,7 +132,7 @@ class SessionTrace:
 
 
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame[np.lexsort((frame[LOW].to_numpy(), frame[HASH].to_numpy()))]
+    return frame[sorted_by_two(frame[HASH].to_numpy(), frame[LOW].to_numpy())]
 
 
 def _rows(run: Run, number: int, first: np.ndarray, counts: np.ndarray) -> pl.DataFrame:

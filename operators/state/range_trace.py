@@ -11,6 +11,7 @@ import polars as pl
 
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import HASH, Run, arranged, key_hash
+from operators.kernels.pairs import sorted_by_two
 from operators.kernels.points import GREATEST, LEAST, expand_ranges, first_at_least, points_of
 from operators.state.trace import Trace, consolidated
 
@@ -145,7 +146,7 @@ def sort_by_point(frame: pl.DataFrame) -> pl.DataFrame:
     later, same = hashes[1:] > hashes[:-1], hashes[1:] == hashes[:-1]
     if (later | (same & (points[1:] >= points[:-1]))).all():
         return frame
-    return frame[np.lexsort((points, hashes))]
+    return frame[sorted_by_two(hashes, points)]
 
 
 def range_places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

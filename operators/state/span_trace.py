@@ -10,6 +10,7 @@ import polars as pl
 
 from operators.core.delta import Delta
 from operators.core.run import HASH, Run
+from operators.kernels.pairs import greatest_so_far, group_numbers
 from operators.kernels.points import first_above, first_at_least, points_of
 from operators.state.range_trace import POINT, RangeTrace
 
@@ -51,23 +52,11 @@ def with_reach(frame: pl.DataFrame, other: str, *, falling: bool) -> pl.DataFram
     [[5, 5, 9, 4], [3, 3, 9, 4]]
     """
     points, hashes = points_of(frame[other]), frame[HASH].to_numpy()
-    reach = _furthest(~points[::-1], hashes[::-1]) if falling else _furthest(points, hashes)
-    return frame.with_columns(pl.Series(REACH, ~reach[::-1] if falling else reach, pl.Int64))
-
-
-def _furthest(points: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """Returns the greatest point so far among the points with equal hashes, which are adjacent.
-
-    >>> _furthest(np.array([5, 3, 9, 4]), np.array([1, 1, 1, 2])).tolist()
-    [5, 5, 9, 4]
-    """
-    if not len(points) or hashes[0] == hashes[-1]:
-        return np.maximum.accumulate(points)
-    ascending = np.argsort(points, kind="stable")
-    ranks = np.empty(len(points), np.int64)
-    ranks[ascending] = np.arange(len(points))
-    group = np.concatenate([[0], np.cumsum(hashes[1:] != hashes[:-1])]) * len(points)
-    return np.asarray(points[ascending[np.maximum.accumulate(group + ranks) - group]])
+    if not falling:
+        reach = greatest_so_far(group_numbers(hashes), points)
+    else:
+        reach = ~greatest_so_far(group_numbers(hashes[::-1]), ~points[::-1])[::-1]
+    return frame.with_columns(pl.Series(REACH, reach, pl.Int64))
 
 
 def span_places(
