@@ -56,12 +56,14 @@ class MemoryRuns:
         self._runs, self._lock, self._limit = runs, runs.lock, limit
         self._host = runs.hosts[cache]
 
-    def write(self, runs: Mapping[str, pl.DataFrame]) -> None:
-        """Stores the runs: in shared memory up to the limit, and all on this host."""
+    def write(self, runs: Mapping[str, pl.DataFrame], disk_from: int | None = None) -> None:
+        """Stores the runs: in shared memory up to the limit, but not those of at least `disk_from` bytes, and all on
+        this host."""
+        small = {name: run for name, run in runs.items() if disk_from is None or run.estimated_size() < disk_from}
         with self._lock:
             for name in runs:
                 self._runs.shared.pop(name, None)
-            for name in self._admitted(runs):
+            for name in self._admitted(small):
                 self._runs.shared[name] = runs[name]
             self._host.update(runs)
 

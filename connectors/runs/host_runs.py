@@ -36,12 +36,14 @@ class HostRuns:
         self._cache = RunCache(cache, self._file_damaged)
         self._reports = DamageReports(shared)
 
-    def write(self, runs: Mapping[str, pl.DataFrame]) -> None:
-        """Stores the runs: in the store up to the limit, the others on disk. All are durable when this returns."""
+    def write(self, runs: Mapping[str, pl.DataFrame], disk_from: int | None = None) -> None:
+        """Stores the runs: in the store up to the limit, the others on disk, and so are those of at least `disk_from`
+        bytes, which need not be encoded for the store. All are durable when this returns."""
         if not runs:
             return
-        blobs = {name: frame_to_ipc(frame) for name, frame in runs.items()}
-        admitted = self._shared.admit({name: len(blob) for name, blob in blobs.items()}, self._limit)
+        small = (name for name, frame in runs.items() if disk_from is None or frame.estimated_size() < disk_from)
+        blobs = {name: frame_to_ipc(runs[name]) for name in small}
+        admitted = self._shared.admit({name: len(blob) for name, blob in blobs.items()}, self._limit) if blobs else ()
         if admitted:
             self._shared.put({name: run_fields(blob) for name, blob in blobs.items() if name in admitted})
         for name, frame in runs.items():

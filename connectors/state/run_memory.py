@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 #: New runs are written before those that they replace are removed, so each of the two gets half of the limit.
 _SHARES = 2
+#: The memory is full if the runs in it take this part of the limit. After an epoch they take at most a half.
+_FULL = 4
 
 
 def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
@@ -54,3 +56,18 @@ class RunLocations:
 
     resident: dict[str, int]
     disk: dict[str, int]
+
+    def disk_from(self, limit: int | None, quotas: Iterable[MemoryQuota] = ()) -> int | None:
+        """The size from which on new runs are on disk after the next epoch, because smaller ones are already there, so
+        that they need not be put into memory first; None if the memory still has room. Runs with a quota of their own
+        may be on disk because of that.
+
+        >>> locations = RunLocations({"a": 30}, {"b": 400, "c": 90, "d": 1})
+        >>> quotas = [MemoryQuota(frozenset("d"), 0)]
+        >>> locations.disk_from(100, quotas), locations.disk_from(150, quotas), locations.disk_from(None)
+        (90, None, None)
+        """
+        if limit is None or _FULL * sum(self.resident.values()) < limit:
+            return None
+        others = self.disk.keys() - {name for quota in quotas for name in quota.names}
+        return min((self.disk[name] for name in others), default=None)

@@ -130,9 +130,9 @@ class RunStore(Protocol):
     of the host that wrote them. A run that is lost is an error; recovery rebuilds its lanes from the logs.
     """
 
-    def write(self, runs: Mapping[str, pl.DataFrame]) -> None:
-        """Stores the runs: in shared memory up to the limit, the smallest first, the others on this host. All are
-        durable when this returns. A retried task may write a run again."""
+    def write(self, runs: Mapping[str, pl.DataFrame], disk_from: int | None = None) -> None:
+        """Stores the runs: in shared memory up to the limit, the smallest first, the others on this host, and so are
+        those of at least `disk_from` bytes. All are durable when this returns. A retried task may write a run again."""
         ...
 
     def read(self, name: str) -> pl.DataFrame:

@@ -19,6 +19,7 @@ import structlog
 from connectors.kafka.client.names import PROGRESS
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.state.cluster import ClusterState
+from connectors.state.run_memory import MemoryQuota
 from connectors.state.store import Claim, ManifestStore, RunStore, StateStore
 from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.engine import Batch, Engine
@@ -131,6 +132,8 @@ class Fragment:
         )
         self._metadata = MetadataWriter(name, ClusterState(opened.documents()))
         self.state = self._metadata.restored(state, time.monotonic())
+        #: The runs of queries with limits of their own, after the last commit.
+        self._quotas: tuple[MemoryQuota, ...] = ()
         self._scrubbing = Scrubbing(name, stores[1], settings.alarms, lambda: self.state.computed.names())
         # created last, so that a constructor that is fenced or fails leaves no directory behind
         make_directories(settings.scratch)
@@ -359,7 +362,9 @@ class Fragment:
             sent_as=self._lane_files.filed,
         )
         cache = settings.caches / self.name
-        runs = StoreSettings(settings.state, self.name, cache, state.tunable.state_memory)
+        limit = state.tunable.state_memory
+        disk_from = state.run_locations.disk_from(limit, self._quotas)
+        runs = StoreSettings(settings.state, self.name, cache, limit, disk_from)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
         most = most_to_driver(state.plan.partitions)
         return [TargetTask(stage, runs.store, frames, most) for stage in stages]
@@ -367,8 +372,9 @@ class Fragment:
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
-        quotas = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
-        published = self._committer.commit(epoch, _sources(revision), published, state.tunable.state_memory, quotas)
+        self._quotas = tuple(limited_runs(revision, epoch.manifest)) if self._settings.one_machine else ()
+        limit = state.tunable.state_memory
+        published = self._committer.commit(epoch, _sources(revision), published, limit, self._quotas)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))
         seconds = time.monotonic() - started

@@ -150,6 +150,14 @@ def runs_beyond_the_limit_are_only_on_the_host_that_wrote_them(state: StateUnder
     assert state.runs("elsewhere").missing(["1/large", "1/small"]) == {"1/large"}
 
 
+def large_runs_can_be_kept_out_of_shared_memory(state: StateUnderTest) -> None:
+    runs = state.runs()
+    runs.write({"1/large": LARGE, "1/small": SMALL}, LARGE.estimated_size())
+    assert runs.read("1/large").equals(LARGE)
+    assert state.runs("elsewhere").missing(["1/large", "1/small"]) == {"1/large"}
+    assert runs.spill({"1/large", "1/small"}, None).disk.keys() == {"1/large"}
+
+
 def a_deleted_run_makes_room(state: StateUnderTest) -> None:
     size = size_of(state, LARGE)
     runs, elsewhere = state.runs(limit=size + size // 2), state.runs("elsewhere")
@@ -423,6 +431,7 @@ LAWS: tuple[Callable[[StateUnderTest], None], ...] = (
     a_run_is_read_under_its_name_on_every_host,
     a_run_that_is_nowhere_is_an_error,
     runs_beyond_the_limit_are_only_on_the_host_that_wrote_them,
+    large_runs_can_be_kept_out_of_shared_memory,
     a_deleted_run_makes_room,
     spilled_runs_are_on_this_host_and_the_others_stay,
     a_part_of_the_runs_has_a_limit_of_its_own,

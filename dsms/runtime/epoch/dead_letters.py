@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
 from dsms.planner.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import WrittenByOwner, WrittenDeadLetters
+from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.source_stage import later_fault_owner
@@ -37,17 +38,32 @@ class DeadRecord:
         return self.source == source and self.query is None and self.reason.startswith(LATE)
 
 
+def read_for_dead_letters(revision: Revision) -> dict[tuple[str, int], int]:
+    """The source partitions that a lane reads only for their dead letters, with its offset in each."""
+    return {
+        (source, partition): at.offset
+        for progress in revision.manifest.lanes.values()
+        for (source, partition), at in progress.places.items()
+        if source in revision.plan.queries and source in progress.queries
+    }
+
+
 def dead_letters(
-    slices: Iterable[DeadLetters], published: WrittenByOwner, foreign: Collection[tuple[str, int]] = ()
+    slices: Iterable[DeadLetters],
+    published: WrittenByOwner,
+    foreign: Collection[tuple[str, int]] = (),
+    read_upto: Mapping[tuple[str, int], int] | None = None,
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], WrittenDeadLetters]]:
     """The new dead letters of all slices, each once, and what is written after them. Lanes that read a range at
     different times refuse the same records. The dead letters of `foreign` owners and partitions are left out, because
-    another fragment writes them."""
+    another fragment writes them. So are those of slices beyond `read_upto`, where a lane that reads the partition for
+    its dead letters has not come yet: a query that has moved here is ahead of it, and the records between both may
+    have dead letters, too."""
     upto = dict(published)
     dead: list[DeadRecord] = []
     for slice_ in sorted(slices, key=lambda sent: (sent.partition, sent.start, sent.owner)):
         place = slice_.owner, slice_.partition
-        if place in foreign:
+        if place in foreign or slice_.start > (read_upto or {}).get(place, slice_.start):
             continue
         known = upto.get(place, WrittenDeadLetters())
         fresh = [

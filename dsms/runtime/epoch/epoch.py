@@ -17,7 +17,13 @@ from dsms.model.objects import Query
 from dsms.planner.physical.fragment_plan import FragmentPlan
 from dsms.planner.physical.lane import Lane, Output
 from dsms.planner.physical.parts.links import is_link, query_of
-from dsms.runtime.epoch.dead_letters import DeadRecord, dead_letters, fault_records, written_after_faults
+from dsms.runtime.epoch.dead_letters import (
+    DeadRecord,
+    dead_letters,
+    fault_records,
+    read_for_dead_letters,
+    written_after_faults,
+)
 from dsms.runtime.epoch.progress_log import Published, WrittenByOwner
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
@@ -201,7 +207,7 @@ def assemble(
     failures = _failures(revision, messages) | dict(_without_source(revision, lost))
     failures |= late_replacements(published, revision.plan) | outdated_versions(published, revision.plan)
     refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
-    dead, upto = dead_letters(refused, published.dead, revision.plan.foreign)
+    dead, upto = dead_letters(refused, published.dead, revision.plan.foreign, read_for_dead_letters(revision))
     number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()
     unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}

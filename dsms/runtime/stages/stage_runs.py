@@ -29,6 +29,8 @@ class BackgroundRuns:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._writer = ThreadPoolExecutor(1, "runs")
+        #: The size from which on runs are written to disk only; None: as long as the store has room.
+        self.disk_from: int | None = None
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, mapped from the host's cache; it is fetched into the cache first if necessary."""
@@ -36,7 +38,7 @@ class BackgroundRuns:
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
         """Begins to write the runs; the returned function waits for them."""
-        return self._writer.submit(self._store.write, dict(runs)).result
+        return self._writer.submit(self._store.write, dict(runs), self.disk_from).result
 
 
 class ImmediateRuns:

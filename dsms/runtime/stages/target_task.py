@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -29,10 +29,14 @@ class StoreSettings:
     fragment: str
     cache: Path
     memory_limit: int | None = None
+    #: The size from which on runs are written to disk only (`RunLocations.disk_from`).
+    disk_from: int | None = field(default=None, compare=False)
 
     def store(self) -> StageRuns:
         """The store of this worker process."""
-        return _store(self)
+        runs = _store(self)
+        runs.disk_from = self.disk_from
+        return runs
 
 
 @dataclass(frozen=True)

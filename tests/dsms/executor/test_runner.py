@@ -21,6 +21,7 @@ from dsms.executor.process import engine_after_failures
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.placement.leases import RUNNING, FragmentStatus
+from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.fragment.story import Story
 from dsms.scheduling.tuning import TunableSettings
 from dsms.spark.errors import SparkFailed, WorkerDied
@@ -49,7 +50,7 @@ class Standing:
     made: ClassVar[list[Standing]] = []
 
     def __post_init__(self) -> None:
-        self.state = SimpleNamespace(plan=self.plan)
+        self.state = SimpleNamespace(plan=self.plan, published=Published({}, {}))
 
     def check(self) -> None:
         if self.fenced:
@@ -80,7 +81,7 @@ class Standing:
 
     def set_plan(self, plan: object) -> None:
         self.plan = plan
-        self.state = SimpleNamespace(plan=plan)
+        self.state = SimpleNamespace(plan=plan, published=self.state.published)
 
     def status(self) -> FragmentStatus:
         return FragmentStatus(RUNNING)
@@ -116,6 +117,20 @@ def test_a_newer_owner_ends_a_lease_for_good(fragment_runner: Runner) -> None:
     assert (leases(), fragment_runner.status.state) == ([7], "fenced")
     fragment_runner.turn(8, Catalog())
     assert (leases(), fragment_runner.status.state) == ([7, 8], "running")
+
+
+def test_a_fragment_that_began_with_an_outdated_catalog_begins_again_with_the_present_one(
+    fragment_runner: Runner,
+) -> None:
+    """It has not read how far the later versions of its queries have published."""
+    fragment_runner.turn(7, Catalog(version=3))
+    fragment_runner.turn(7, Catalog(version=4))
+    assert leases() == [7]
+    Standing.made[-1].state.published = Published({}, {}, overtaken={"o5": "o9"})
+    fragment_runner.turn(7, Catalog(version=4))
+    assert leases() == [7]
+    fragment_runner.turn(7, Catalog(version=5))
+    assert leases() == [7, 7]
 
 
 def test_a_lease_that_came_back_unnoticed_is_not_refused(fragment_runner: Runner) -> None:

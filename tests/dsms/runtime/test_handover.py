@@ -156,6 +156,19 @@ def test_a_subplan_that_moves_to_the_home_of_its_source_leaves_out_no_dead_lette
     assert len(services.dead) == 1
 
 
+def test_a_query_that_is_ahead_of_the_home_does_not_hide_dead_letters() -> None:
+    """Fragment 1 is the home of the second source and has read nothing of it when the query comes, which refuses a
+    later record at once."""
+    log = [("a", 0, at, None) for at in (0, 3, 0, 0)]
+    catalogs = [placed_at([0], [JOIN], 2)]
+    catalogs += [moved(catalogs[0], 0, 1, 2)]
+    services, taken = run([log], catalogs, 1, [(0, 1, False)] * 5 + [(1, 1, False)])
+    assert taken == [(), ("q0",)]
+    assert Counter((dead.source, dead.offset) for dead in services.dead) == Counter(
+        [("T", 2), ("T", 3), ("U", 2), ("U", 3)]
+    )
+
+
 def test_a_query_that_leaves_operators_to_others_starts_from_the_logs() -> None:
     catalogs = [placed_at([0, 0], [GROUPS, OVER_GROUPS], 2)]
     catalogs += [moved(catalogs[0], 1, 1, 2)]
