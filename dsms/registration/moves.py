@@ -7,8 +7,10 @@ such operators to queries that stay gets another plan, which reads these operato
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -34,38 +36,89 @@ class SharingGroup:
     subplans: tuple[SharedSubplan, ...] = ()
 
     @property
-    def operators(self) -> set[str]:
-        """The digests of the parts of plans that they compute."""
-        queries, subplans = (each.operators for each in self.queries), (each.operators for each in self.subplans)
-        return set[str]().union(*queries, *subplans)
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The names of the queries."""
         return tuple(query.name for query in self.queries)
 
-    def shares_with(self, other: SharingGroup) -> bool:
-        """Whether an operator is in both groups."""
-        return self.fragment == other.fragment and not self.operators.isdisjoint(other.operators)
-
-    def joined(self, others: Iterable[SharingGroup]) -> SharingGroup:
-        """All of several groups of a fragment."""
-        queries, subplans = self.queries, self.subplans
-        for other in others:
-            queries, subplans = (*other.queries, *queries), (*other.subplans, *subplans)
-        return SharingGroup(self.fragment, queries, subplans)
-
 
 def sharing_groups(catalog: Catalog) -> list[SharingGroup]:
     """All running queries and shared subplans, in groups that have no operator in common."""
-    queries = (SharingGroup(query.fragment, (query,)) for query in catalog.running())
-    subplans = (SharingGroup(subplan.fragment, (), (subplan,)) for subplan in catalog.subplans())
-    groups: list[SharingGroup] = []
-    for single in (*queries, *subplans):
-        related = [group for group in groups if group.shares_with(single)]
-        groups = [group for group in groups if group not in related]
-        groups.append(single.joined(related))
-    return groups
+    running = list(catalog.running())
+    members: list[Query | SharedSubplan] = [*running, *catalog.subplans()]
+    group_of, first = list(range(len(members))), dict[tuple[str, str], int]()
+    for at, member in enumerate(members):
+        for digest in member.operators:
+            one, other = _group(at, group_of), _group(first.setdefault((member.fragment, digest), at), group_of)
+            group_of[max(one, other)] = min(one, other)
+    groups: dict[int, list[Query | SharedSubplan]] = defaultdict(list)
+    for at, member in enumerate(members):
+        groups[_group(at, group_of)].append(member)
+    return [_of(found) for found in groups.values()]
+
+
+def _group(at: int, group_of: list[int]) -> int:
+    """The number of the group of a member: that of its first member, which `group_of` leads to step by step."""
+    while group_of[at] != at:
+        group_of[at] = group_of[group_of[at]]
+        at = group_of[at]
+    return at
+
+
+def _of(members: Sequence[Query | SharedSubplan]) -> SharingGroup:
+    queries = tuple(member for member in members if isinstance(member, Query))
+    subplans = tuple(member for member in members if isinstance(member, SharedSubplan))
+    return SharingGroup(members[0].fragment, queries, subplans)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A move of queries to a fragment. `leaving` are those that are not there yet, by id; `groups` are the sharing
+    groups of which all queries leave."""
+
+    fragment: str
+    leaving: frozenset[str]
+    groups: tuple[SharingGroup, ...]
+    version: int
+
+    @staticmethod
+    def of(fragment: str, queries: Iterable[Query], catalog: Catalog) -> _Move:
+        """The move that a statement makes in a catalog."""
+        leaving = frozenset(query.id for query in queries if query.fragment != fragment)
+        groups = (group for group in sharing_groups(catalog) if group.queries) if leaving else ()
+        whole = tuple(group for group in groups if leaving.issuperset(query.id for query in group.queries))
+        return _Move(fragment, leaving, whole, catalog.version + 1)
+
+    @cached_property
+    def with_plan(self) -> frozenset[str]:
+        """The queries that keep their plans, by id. The members of a family leave its common plan."""
+        return frozenset(query.id for group in self.groups for query in group.queries if not query.grouped)
+
+    @cached_property
+    def subplans(self) -> dict[str, SharedSubplan]:
+        """The shared subplans that move along, by id, in their new fragment."""
+        return {subplan.id: self._moved(subplan) for group in self.groups for subplan in group.subplans}
+
+    def _moved(self, subplan: SharedSubplan) -> SharedSubplan:
+        former = subplan.fragment
+        return msgspec.structs.replace(
+            subplan, fragment=self.fragment, former_fragment=former, moved_at_version=self.version
+        )
+
+    def reads_moved(self, query: Query) -> bool:
+        """Whether a query reads a shared subplan that moves along."""
+        return any(each.id in self.subplans for each in subplans_below(query.links))
+
+    def placed(self, query: Query) -> Query:
+        """A query with the same plan where it is after the move, with links to the subplans where these are."""
+        if self.reads_moved(query):
+            query = msgspec.structs.replace(query, links=with_subplans(query.links, self.subplans))
+        return self.with_fragment(query) if query.id in self.with_plan else query
+
+    def with_fragment(self, query: Query) -> Query:
+        """A query that leaves its fragment, with the same plan and links."""
+        kept = ("over", "match_digests", "join_orders", "links", "operators")
+        place = {"fragment": self.fragment, "former_fragment": query.fragment, "divided_at_version": self.version}
+        return msgspec.structs.replace(query, **{**_RESET, **{name: getattr(query, name) for name in kept}, **place})
 
 
 def moved_to(fragment: str, queries: Sequence[Query], catalog: Catalog, environment: Environment) -> list[Query]:
@@ -74,57 +127,23 @@ def moved_to(fragment: str, queries: Sequence[Query], catalog: Catalog, environm
     UserError if one of the queries cannot move."""
     for query in queries:
         _check_moves(query, fragment)
-    leaving = {query.id for query in queries if query.fragment != fragment}
-    along = {query.id for group in _whole(leaving, catalog) for query in group.queries if not query.grouped}
-    subplans = _moved_subplans(fragment, leaving, catalog)
-    given = {query.id: query for query in queries}
-    running = [_relinked(given.get(query.id, query), subplans) for query in catalog.running()]
-    moved = [_at(fragment, query, catalog) if query.id in along else query for query in running]
-    others = catalog.with_changed(*moved).without([query.name for query in moved if query.id in leaving - along])
-    for at, query in enumerate(moved):
-        if query.id in leaving - along:
-            moved[at] = _planned_again(_at(fragment, query, catalog), others, environment)
-            others = msgspec.structs.replace(others, objects={**others.objects, query.name.lower(): moved[at]})
-    changed = (query for query in moved if query.id in given or query != catalog.get(query.name))
-    return [msgspec.structs.replace(query, halted=False) for query in changed]
+    move, given = _Move.of(fragment, queries, catalog), {query.id: query for query in queries}
+    everywhere = [move.placed(given.get(query.id, query)) for query in catalog.running()]
+    again = [query for query in everywhere if query.id in move.leaving - move.with_plan]
+    others = catalog.with_changed(*everywhere).without([query.name for query in again])
+    changed = {query.id: query for query in everywhere if query.id in given or move.reads_moved(query)}
+    for query in again:
+        moved = _planned_again(move.with_fragment(query), others, environment)
+        changed[query.id] = moved
+        others = msgspec.structs.replace(others, objects={**others.objects, moved.name.lower(): moved})
+    return [msgspec.structs.replace(query, halted=False) for query in changed.values()]
 
 
 def halted_by_move(fragment: str, queries: Sequence[Query], catalog: Catalog) -> list[Query]:
     """The queries that must publish nothing while others move to a fragment: these, and the readers of the shared
     subplans that move along, so that nothing computes the subplans meanwhile."""
-    leaving = {query.id for query in queries if query.fragment != fragment}
-    subplans = _moved_subplans(fragment, leaving, catalog)
-    return [
-        query
-        for query in catalog.running()
-        if query.id in leaving or any(each.id in subplans for each in subplans_below(query.links))
-    ]
-
-
-def _whole(leaving: set[str], catalog: Catalog) -> Iterator[SharingGroup]:
-    """The groups of which all queries leave their fragment."""
-    for group in sharing_groups(catalog):
-        if group.queries and leaving.issuperset(query.id for query in group.queries):
-            yield group
-
-
-def _moved_subplans(fragment: str, leaving: set[str], catalog: Catalog) -> dict[str, SharedSubplan]:
-    """The shared subplans that move along with the queries that leave, by id, in their new fragment."""
-    version = catalog.version + 1
-    return {
-        subplan.id: msgspec.structs.replace(
-            subplan, fragment=fragment, former_fragment=subplan.fragment, moved_at_version=version
-        )
-        for group in _whole(leaving, catalog)
-        for subplan in group.subplans
-    }
-
-
-def _relinked(query: Query, subplans: Mapping[str, SharedSubplan]) -> Query:
-    """The query with links to subplans where these have moved."""
-    if not any(each.id in subplans for each in subplans_below(query.links)):
-        return query
-    return msgspec.structs.replace(query, links=with_subplans(query.links, subplans))
+    move = _Move.of(fragment, queries, catalog)
+    return [query for query in catalog.running() if query.id in move.leaving or move.reads_moved(query)]
 
 
 def with_subplans(links: Iterable[SharedSubplan], subplans: Mapping[str, SharedSubplan]) -> tuple[SharedSubplan, ...]:
@@ -138,19 +157,6 @@ def with_subplans(links: Iterable[SharedSubplan], subplans: Mapping[str, SharedS
     """
     now = (subplans.get(link.id, link) for link in links)
     return tuple(msgspec.structs.replace(link, links=with_subplans(link.links, subplans)) for link in now)
-
-
-def _at(fragment: str, query: Query, catalog: Catalog) -> Query:
-    """The query in another fragment, with the same plan and links."""
-    kept = {
-        "over": query.over,
-        "match_digests": query.match_digests,
-        "join_orders": query.join_orders,
-        "links": query.links,
-        "operators": query.operators,
-    }
-    place = {"fragment": fragment, "former_fragment": query.fragment, "divided_at_version": catalog.version + 1}
-    return msgspec.structs.replace(query, **{**_RESET, **kept, **place})
 
 
 def _planned_again(query: Query, others: Catalog, environment: Environment) -> Query:
