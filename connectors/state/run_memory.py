@@ -70,4 +70,4 @@ class RunLocations:
         if limit is None or _FULL * sum(self.resident.values()) < limit:
             return None
         others = self.disk.keys() - {name for quota in quotas for name in quota.names}
-        return min((self.disk[name] for name in others), default=None)
+        return min((size for name in others if (size := self.disk[name])), default=None)

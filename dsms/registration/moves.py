@@ -42,13 +42,17 @@ class SharingGroup:
 
 
 def sharing_groups(catalog: Catalog) -> list[SharingGroup]:
-    """All running queries and shared subplans, in groups that have no operator in common."""
-    running = list(catalog.running())
-    members: list[Query | SharedSubplan] = [*running, *catalog.subplans()]
+    """All running queries and shared subplans, in groups that have no operator in common. Subplans of a fragment that
+    one query reads are in one group, so that one fragment goes on reading each source for this query."""
+    members: list[Query | SharedSubplan] = [*catalog.running(), *catalog.subplans()]
     group_of, first = list(range(len(members))), dict[tuple[str, str], int]()
+    readers: dict[str, list[str]] = defaultdict(list)
+    for query in catalog.running():
+        for subplan in subplans_below(query.links):
+            readers[subplan.id].append(query.id)
     for at, member in enumerate(members):
-        for digest in member.operators:
-            one, other = _group(at, group_of), _group(first.setdefault((member.fragment, digest), at), group_of)
+        for name in (*member.operators, *(readers[member.id] if isinstance(member, SharedSubplan) else ())):
+            one, other = _group(at, group_of), _group(first.setdefault((member.fragment, name), at), group_of)
             group_of[max(one, other)] = min(one, other)
     groups: dict[int, list[Query | SharedSubplan]] = defaultdict(list)
     for at, member in enumerate(members):

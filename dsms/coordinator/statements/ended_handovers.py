@@ -13,7 +13,6 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.subplans import SharedSubplan, subplans_below
 from dsms.placement.leases import RUNNING, ExecutorStatus
-from dsms.planner.physical.parts.links import sender_of
 from dsms.registration.moves import with_subplans
 
 
@@ -52,6 +51,7 @@ def _runs(query: Query, executor: ExecutorStatus) -> bool:
 
 
 def _computes(subplan: SharedSubplan, executor: ExecutorStatus) -> bool:
-    """Whether an executor computes a subplan in the fragment that the subplan has moved to."""
-    there = executor.fragments.get(subplan.fragment) == RUNNING and sender_of(subplan.id) in executor.lanes
+    """Whether an executor computes a subplan in the fragment that the subplan has moved to. Since queries move with it,
+    the fragment starts again, and takes the subplan over, before it reports the version of the move."""
+    there = executor.fragments.get(subplan.fragment) == RUNNING
     return there and executor.plan_version >= subplan.moved_at_version

@@ -45,20 +45,21 @@ def to_lighter_executor(parts: ClusterParts) -> Remedy:
 
 
 def _measured(group: SharingGroup, catalog: Catalog, loads: Mapping[tuple[str, frozenset[str]], float]) -> float:
-    """The load of the operators that serve only this group: its queries, its subplans, and the reports for the readers
-    of these."""
+    """The load of the operators that serve only this group: its queries, its subplans, and the reports for readers of
+    these in other fragments."""
     subplans = {subplan.id for subplan in group.subplans}
-    readers = (query for query in catalog.running() if any(each.id in subplans for each in subplans_below(query.links)))
+    others = (query for query in catalog.running() if query.fragment != group.fragment)
+    readers = (query for query in others if any(each.id in subplans for each in subplans_below(query.links)))
     names = {query.name for query in (*group.queries, *readers)} | {subplan.name for subplan in group.subplans}
     return sum(load for (fragment, served), load in loads.items() if fragment == group.fragment and served <= names)
 
 
 def movable_groups(catalog: Catalog) -> Iterator[SharingGroup]:
     """The queries that the load may move, in groups that share operators, with the shared subplans that move along.
-    Their state has no limit, so that it comes along. Other queries of their fragment read the same sources if the
-    fragment writes the dead letters of these: else it would go on reading them. Not queries that a statement has
-    assigned to a fragment, that are paused, that fill a table, that have replaced another query, or whose rates or
-    window sizes are chosen at run time."""
+    Their state has no limit, so that it comes along. If their fragment writes the dead letters of a source, other
+    queries of the fragment read the source as well: without these, it would have to go on reading it. Not queries that
+    a statement has assigned to a fragment, that are paused, that fill a table, that have replaced another query, or
+    whose rates or window sizes are chosen at run time."""
     running = list(catalog.running())
     readers = Counter((fragment, source) for query in running for fragment in query.fragments for source in query.reads)
     homes = {(fragment, source.id) for source in catalog.sources() for fragment in source.writers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -210,6 +211,18 @@ class FragmentPlan:
         }
         sinks = (planned.sink for planned in self.queries.values() if planned.sink is not None)
         return any(sink.divided_at_version > known.get(sink.id, 0) for sink in sinks)
+
+    @cached_property
+    def read_throughout(self) -> Mapping[str, frozenset[str]] | None:
+        """The plans that have read each source from the beginning here, by the id of the source; None if no query has
+        moved here, so that all have."""
+        if not any(planned.moved for planned in self.queries.values()):
+            return None
+        readers: dict[str, set[str]] = defaultdict(set)
+        for planned in self.queries.values():
+            for source in () if planned.moved else planned.sources:
+                readers[source.id].add(planned.id)
+        return {source: frozenset(ids) for source, ids in readers.items()}
 
     @property
     def links(self) -> dict[str, int]:

@@ -38,14 +38,17 @@ class DeadRecord:
         return self.source == source and self.query is None and self.reason.startswith(LATE)
 
 
-def read_for_dead_letters(revision: Revision) -> dict[tuple[str, int], int]:
-    """The source partitions that a lane reads only for their dead letters, with its offset in each."""
-    return {
-        (source, partition): at.offset
-        for progress in revision.manifest.lanes.values()
-        for (source, partition), at in progress.places.items()
-        if source in revision.plan.queries and source in progress.queries
-    }
+def read_throughout(revision: Revision) -> dict[tuple[str, int], int]:
+    """If queries have moved here: the offset below which this fragment has read each source partition from the
+    beginning, according to the furthest lane that has done so."""
+    upto: dict[tuple[str, int], int] = {}
+    if (readers := revision.plan.read_throughout) is None:
+        return upto
+    for progress in revision.manifest.lanes.values():
+        for place, at in progress.places.items():
+            if not readers.get(place[0], frozenset()).isdisjoint(progress.queries):
+                upto[place] = max(at.offset, upto.get(place, 0))
+    return upto
 
 
 def dead_letters(
@@ -56,9 +59,9 @@ def dead_letters(
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], WrittenDeadLetters]]:
     """The new dead letters of all slices, each once, and what is written after them. Lanes that read a range at
     different times refuse the same records. The dead letters of `foreign` owners and partitions are left out, because
-    another fragment writes them. So are those of slices beyond `read_upto`, where a lane that reads the partition for
-    its dead letters has not come yet: a query that has moved here is ahead of it, and the records between both may
-    have dead letters, too."""
+    another fragment writes them. So are those of slices beyond `read_upto`, up to where this fragment has read a
+    partition from the beginning: a query that has moved here is ahead, and the records between both may have dead
+    letters, too, which are written when the other lane comes there."""
     upto = dict(published)
     dead: list[DeadRecord] = []
     for slice_ in sorted(slices, key=lambda sent: (sent.partition, sent.start, sent.owner)):

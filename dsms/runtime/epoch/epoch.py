@@ -21,7 +21,7 @@ from dsms.runtime.epoch.dead_letters import (
     DeadRecord,
     dead_letters,
     fault_records,
-    read_for_dead_letters,
+    read_throughout,
     written_after_faults,
 )
 from dsms.runtime.epoch.progress_log import Published, WrittenByOwner
@@ -207,7 +207,7 @@ def assemble(
     failures = _failures(revision, messages) | dict(_without_source(revision, lost))
     failures |= late_replacements(published, revision.plan) | outdated_versions(published, revision.plan)
     refused = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
-    dead, upto = dead_letters(refused, published.dead, revision.plan.foreign, read_for_dead_letters(revision))
+    dead, upto = dead_letters(refused, published.dead, revision.plan.foreign, read_throughout(revision))
     number, results = revision.manifest.epoch + 1, dict[str, QueryResult]()
     unpublished: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}

@@ -9,7 +9,6 @@ import pytest
 
 from dsms.coordinator.statements.ended_handovers import end_handovers
 from dsms.placement.leases import RECOVERING, RUNNING, ExecutorStatus, QueryStatus
-from dsms.planner.physical.parts.links import sender_of
 from tests.support.statement_cluster import StatementCluster
 
 QUERY = "CREATE QUERY moving WITH (FRAGMENT = '0') AS SELECT STREAMED k, v FROM S"
@@ -64,11 +63,11 @@ def test_a_shared_subplan_has_a_former_fragment_until_the_new_one_computes_it(cl
     (subplan,) = cluster.query("reader").links
     version = cluster.store.catalog.version
     assert (subplan.fragment, subplan.former_fragment, subplan.moved_at_version) == ("1", "0", version)
-    lanes = {sender_of(subplan.id): QueryStatus()}
-    before = ExecutorStatus(RUNNING, version - 1, lanes=lanes, fragments={"0": RUNNING, "1": RUNNING})
-    end_handovers(cluster.parts, {"e": before})
+    before = ExecutorStatus(RUNNING, version - 1, fragments={"0": RUNNING, "1": RUNNING})
+    starting = ExecutorStatus(RECOVERING, version, fragments={"1": RECOVERING})
+    end_handovers(cluster.parts, {"e": before, "f": starting})
     assert cluster.query("reader").links == (subplan,)
-    end_handovers(cluster.parts, {"e": ExecutorStatus(RUNNING, version, lanes=lanes, fragments={"1": RUNNING})})
+    end_handovers(cluster.parts, {"e": ExecutorStatus(RUNNING, version, fragments={"1": RUNNING})})
     assert cluster.query("reader").links == (msgspec.structs.replace(subplan, former_fragment=None),)
 
 

@@ -156,17 +156,30 @@ def test_a_subplan_that_moves_to_the_home_of_its_source_leaves_out_no_dead_lette
     assert len(services.dead) == 1
 
 
-def test_a_query_that_is_ahead_of_the_home_does_not_hide_dead_letters() -> None:
+@pytest.mark.parametrize("others", [[], ["SELECT DISTINCT k FROM B"]])
+def test_a_query_that_is_ahead_of_the_home_does_not_hide_dead_letters(others: list[str]) -> None:
     """Fragment 1 is the home of the second source and has read nothing of it when the query comes, which refuses a
     later record at once."""
     log = [("a", 0, at, None) for at in (0, 3, 0, 0)]
-    catalogs = [placed_at([0], [JOIN], 2)]
+    catalogs = [placed_at([0, *(1 for _ in others)], [JOIN, *others], 2)]
     catalogs += [moved(catalogs[0], 0, 1, 2)]
     services, taken = run([log], catalogs, 1, [(0, 1, False)] * 5 + [(1, 1, False)])
     assert taken == [(), ("q0",)]
     assert Counter((dead.source, dead.offset) for dead in services.dead) == Counter(
         [("T", 2), ("T", 3), ("U", 2), ("U", 3)]
     )
+
+
+def test_subplans_that_one_query_reads_move_together() -> None:
+    """Otherwise two fragments would read the source for it, and report rows in fault twice."""
+    values = "SELECT v, COUNT(*) AS n FROM A GROUP BY v"
+    both = f"SELECT G.k, G.n, H.n AS h FROM ({GROUPS}) AS G JOIN ({values}) AS H ON H.v = G.m"
+    before = placed_at([0, 0, 1], [GROUPS, values, both], 3)
+    assert [link.fragment for link in before.get("q2").links] == ["0", "0"]
+    for queries, places in (([0], ["0", "0"]), ([0, 1], ["2", "2"])):
+        after = moved(before, queries, 2, 3)
+        assert [link.fragment for link in after.get("q2").links] == places
+        assert bool(after.get("q0").links) == (queries == [0])
 
 
 def test_a_query_that_leaves_operators_to_others_starts_from_the_logs() -> None:
