@@ -8,24 +8,12 @@ import pytest
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running
-from integration.test_shared_subplans import (
-    LAST,
-    await_end,
-    declare,
-    expected,
-    feed,
-    relations,
-    start_two_executors,
-)
+from integration.test_shared_subplans import JOIN, LAST, await_end, begin, expected, feed, relations
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-#: Queries that share nothing with each other, in fragment 0.
-QUERIES = {
-    "pairs": ("0", "SELECT B.auction, B.price, S.seller FROM {p}B AS B JOIN {p}S AS S ON B.auction = S.auction"),
-    "groups": ("0", "SELECT auction, COUNT(*) AS n, MIN(price) AS m FROM {p}B AS B GROUP BY auction"),
-}
-
 GROUPS = "SELECT auction, COUNT(*) AS n, MIN(price) AS m FROM {p}B AS B GROUP BY auction"
+#: Queries that share nothing with each other, in fragment 0.
+QUERIES = {"pairs": ("0", JOIN), "groups": ("0", GROUPS)}
 #: Fragment 0 computes the groups for two queries, and for one of fragment 1.
 SHARING = {
     "groups": ("0", GROUPS),
@@ -54,10 +42,7 @@ def await_taken_over(cluster: Cluster, fragment: str, names: list[str]) -> None:
 
 def test_queries_move_with_their_state(kafka: str, redis_url: str, tmp_path: Path) -> None:
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
-        one, two = start_two_executors(cluster, (300, 300))
-        declare(cluster, QUERIES)
-        topics = [f"dsms.{cluster.name}{name}" for name in QUERIES]
-        feed(cluster, 0, 300)
+        one, two, topics = begin(cluster, QUERIES, (300, 300))
         cluster.await_progress(topics, 200)
         move(cluster, "groups", "1")
         await_taken_over(cluster, "1", ["groups"])
@@ -79,10 +64,7 @@ def test_queries_move_with_their_state(kafka: str, redis_url: str, tmp_path: Pat
 def test_a_shared_subplan_moves_along(kafka: str, redis_url: str, tmp_path: Path) -> None:
     """The query that reads it stays in its fragment, and then moves back and forth by itself."""
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
-        one, two = start_two_executors(cluster, (300, 300))
-        declare(cluster, SHARING)
-        topics = [f"dsms.{cluster.name}{name}" for name in SHARING]
-        feed(cluster, 0, 300)
+        one, two, topics = begin(cluster, SHARING, (300, 300))
         cluster.await_progress(topics, 200)
         move(cluster, "groups sizes", "1")
         await_taken_over(cluster, "1", ["groups", "sizes", "least"])

@@ -34,13 +34,18 @@ QUERIES = {
 }  # fmt: skip
 
 
-def start_two_executors(cluster: Cluster, batch_records: tuple[int, int]) -> tuple[ManagedProcess, ManagedProcess]:
-    """Starts executor "one", which gets fragment 0, and "two", which gets fragment 1."""
+def begin(
+    cluster: Cluster, queries: Mapping[str, tuple[str, str]], batch_records: tuple[int, int]
+) -> tuple[ManagedProcess, ManagedProcess, list[str]]:
+    """Starts executor "one", which gets fragment 0, and "two", which gets fragment 1; creates the views, and writes the
+    first records. Returns the executors, and the topics of the views."""
     one = cluster.start_executor("one", batch_records=batch_records[0])
     cluster.await_fragments({"one": ["0", "1"]})
     two = cluster.start_executor("two", batch_records=batch_records[1])
     cluster.await_fragments({"one": ["0"], "two": ["1"]})
-    return one, two
+    declare(cluster, queries)
+    feed(cluster, 0, 300)
+    return one, two, [f"dsms.{cluster.name}{name}" for name in queries]
 
 
 def declare(cluster: Cluster, queries: Mapping[str, tuple[str, str]]) -> None:
@@ -129,10 +134,7 @@ def links(cluster: Cluster) -> set[str]:
 
 def test_two_executors_share_operators_and_are_killed(kafka: str, redis_url: str, tmp_path: Path) -> None:
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
-        one, two = start_two_executors(cluster, (500, 300))
-        declare(cluster, QUERIES)
-        topics = [f"dsms.{cluster.name}{name}" for name in QUERIES]
-        feed(cluster, 0, 300)
+        one, two, topics = begin(cluster, QUERIES, (500, 300))
         cluster.await_progress(topics[1:2], 100)
         (moved,) = cluster.sql(f"ALTER VIEW {cluster.name}auctions SET (fragment = '1')")
         assert "fragment 1, reads shared subplans" in moved["message"]

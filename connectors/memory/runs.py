@@ -11,7 +11,7 @@ from typing import Self
 
 import polars as pl
 
-from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_below, runs_to_spill
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
@@ -59,11 +59,10 @@ class MemoryRuns:
     def write(self, runs: Mapping[str, pl.DataFrame], disk_from: int | None = None) -> None:
         """Stores the runs: in shared memory up to the limit, but not those of at least `disk_from` bytes, and all on
         this host."""
-        small = {name: run for name, run in runs.items() if disk_from is None or run.estimated_size() < disk_from}
         with self._lock:
             for name in runs:
                 self._runs.shared.pop(name, None)
-            for name in self._admitted(small):
+            for name in self._admitted(runs_below(runs, disk_from)):
                 self._runs.shared[name] = runs[name]
             self._host.update(runs)
 

@@ -17,7 +17,7 @@ from connectors.runs.blob import CHECK, frame_of_run, in_chunks, run_fields
 from connectors.runs.damage import DamageReports
 from connectors.runs.run_cache import RunCache
 from connectors.runs.shared import SharedRuns
-from connectors.state.run_memory import MemoryQuota, RunLocations, runs_to_spill
+from connectors.state.run_memory import MemoryQuota, RunLocations, runs_below, runs_to_spill
 from operators.core.decoding import Malformed
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_to_ipc
@@ -41,8 +41,7 @@ class HostRuns:
         bytes, which need not be encoded for the store. All are durable when this returns."""
         if not runs:
             return
-        small = (name for name, frame in runs.items() if disk_from is None or frame.estimated_size() < disk_from)
-        blobs = {name: frame_to_ipc(runs[name]) for name in small}
+        blobs = {name: frame_to_ipc(frame) for name, frame in runs_below(runs, disk_from).items()}
         admitted = self._shared.admit({name: len(blob) for name, blob in blobs.items()}, self._limit) if blobs else ()
         if admitted:
             self._shared.put({name: run_fields(blob) for name, blob in blobs.items() if name in admitted})

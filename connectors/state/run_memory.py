@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import polars as pl
+
 #: New runs are written before those that they replace are removed, so each of the two gets half of the limit.
 _SHARES = 2
 #: The memory is full if the runs in it take this part of the limit. After an epoch they take at most a half.
@@ -27,6 +29,16 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
         gone.append(name)
         left -= resident[name]
     return gone
+
+
+def runs_below(runs: Mapping[str, pl.DataFrame], disk_from: int | None) -> dict[str, pl.DataFrame]:
+    """The runs that may be put into memory: those of fewer than `disk_from` bytes; None: all.
+
+    >>> runs = {"a": pl.DataFrame({"k": [1]}), "b": pl.DataFrame({"k": [1, 2]})}
+    >>> list(runs_below(runs, 16)), list(runs_below(runs, None))
+    (['a'], ['a', 'b'])
+    """
+    return {name: frame for name, frame in runs.items() if disk_from is None or frame.estimated_size() < disk_from}
 
 
 @dataclass(frozen=True)

@@ -341,7 +341,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     streams_united: Annotated[bool, FieldRole("declared", in_former=True)] = False
     #: The ids of the versions that it has replaced, the last first: executors that were cut off may still publish them.
     earlier: Annotated[tuple[str, ...], FieldRole("life", "reset")] = ()
-    #: The shared subplans that it reads through links, because other fragments compute them.
+    #: The shared subplans that it reads through links: other fragments compute them, or did so before a move.
     links: Annotated[tuple[SharedSubplan, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
     #: The digests of the parts of its plan with state that its own fragment computes, by which later queries find them.
     operators: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()

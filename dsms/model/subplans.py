@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -45,3 +45,21 @@ def subplans_below(subplans: Iterable[SharedSubplan]) -> Iterator[SharedSubplan]
     for subplan in subplans:
         yield subplan
         yield from subplans_below(subplan.links)
+
+
+def reads_any(links: Iterable[SharedSubplan], ids: Container[str]) -> bool:
+    """Whether one of some subplans is read through links, directly or indirectly."""
+    return any(subplan.id in ids for subplan in subplans_below(links))
+
+
+def with_subplans(links: Iterable[SharedSubplan], subplans: Mapping[str, SharedSubplan]) -> tuple[SharedSubplan, ...]:
+    """Links with some subplans replaced, given by id, also where other subplans read them.
+
+    >>> window = SharedSubplan("o1~a", "t", "a", "0")
+    >>> join = SharedSubplan("o2~b", "t", "b", "1", (window,))
+    >>> moved = msgspec.structs.replace(window, fragment="2")
+    >>> [(each.id, each.fragment) for each in subplans_below(with_subplans([join], {"o1~a": moved}))]
+    [('o2~b', '1'), ('o1~a', '2')]
+    """
+    now = (subplans.get(link.id, link) for link in links)
+    return tuple(msgspec.structs.replace(link, links=with_subplans(link.links, subplans)) for link in now)

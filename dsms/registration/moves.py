@@ -17,7 +17,7 @@ import msgspec
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query
-from dsms.model.subplans import SharedSubplan, subplans_below
+from dsms.model.subplans import SharedSubplan, reads_any, subplans_below, with_subplans
 from dsms.planner.physical.fragment_plan import planned
 from dsms.registration.environment import Environment
 from dsms.registration.placement import placed
@@ -46,18 +46,24 @@ def sharing_groups(catalog: Catalog) -> list[SharingGroup]:
     one query reads are in one group, so that one fragment goes on reading each source for this query."""
     members: list[Query | SharedSubplan] = [*catalog.running(), *catalog.subplans()]
     group_of, first = list(range(len(members))), dict[tuple[str, str], int]()
-    readers: dict[str, list[str]] = defaultdict(list)
-    for query in catalog.running():
-        for subplan in subplans_below(query.links):
-            readers[subplan.id].append(query.id)
+    readers = readers_of_subplans(catalog)
     for at, member in enumerate(members):
-        for name in (*member.operators, *(readers[member.id] if isinstance(member, SharedSubplan) else ())):
+        for name in (*member.operators, *(query.id for query in readers.get(member.id, ()))):
             one, other = _group(at, group_of), _group(first.setdefault((member.fragment, name), at), group_of)
             group_of[max(one, other)] = min(one, other)
     groups: dict[int, list[Query | SharedSubplan]] = defaultdict(list)
     for at, member in enumerate(members):
         groups[_group(at, group_of)].append(member)
     return [_of(found) for found in groups.values()]
+
+
+def readers_of_subplans(catalog: Catalog) -> Mapping[str, Sequence[Query]]:
+    """The running queries that read each shared subplan, directly or through another one, by the id of the subplan."""
+    readers: dict[str, list[Query]] = defaultdict(list)
+    for query in catalog.running():
+        for subplan in subplans_below(query.links):
+            readers[subplan.id].append(query)
+    return readers
 
 
 def _group(at: int, group_of: list[int]) -> int:
@@ -110,7 +116,7 @@ class _Move:
 
     def reads_moved(self, query: Query) -> bool:
         """Whether a query reads a shared subplan that moves along."""
-        return any(each.id in self.subplans for each in subplans_below(query.links))
+        return reads_any(query.links, self.subplans)
 
     def placed(self, query: Query) -> Query:
         """A query with the same plan where it is after the move, with links to the subplans where these are."""
@@ -148,19 +154,6 @@ def halted_by_move(fragment: str, queries: Sequence[Query], catalog: Catalog) ->
     subplans that move along, so that nothing computes the subplans meanwhile."""
     move = _Move.of(fragment, queries, catalog)
     return [query for query in catalog.running() if query.id in move.leaving or move.reads_moved(query)]
-
-
-def with_subplans(links: Iterable[SharedSubplan], subplans: Mapping[str, SharedSubplan]) -> tuple[SharedSubplan, ...]:
-    """Links with some subplans replaced, given by id, also where other subplans read them.
-
-    >>> window = SharedSubplan("o1~a", "t", "a", "0")
-    >>> join = SharedSubplan("o2~b", "t", "b", "1", (window,))
-    >>> moved = msgspec.structs.replace(window, fragment="2")
-    >>> [(each.id, each.fragment) for each in subplans_below(with_subplans([join], {"o1~a": moved}))]
-    [('o2~b', '1'), ('o1~a', '2')]
-    """
-    now = (subplans.get(link.id, link) for link in links)
-    return tuple(msgspec.structs.replace(link, links=with_subplans(link.links, subplans)) for link in now)
 
 
 def _planned_again(query: Query, others: Catalog, environment: Environment) -> Query:

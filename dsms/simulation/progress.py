@@ -31,8 +31,8 @@ def joined_versions(kafka: SimulatedCluster, cluster: str) -> Iterator[str]:
     upto: dict[str, int] = {}
     for key, entry in progress_entries(kafka, cluster):
         query = versions[query_of(entry.query)]
+        since = BEGINNING if query.since is None else query.since
         for former in query.earlier:
-            since = BEGINNING if query.since is None else query.since
             if upto.get(former, BEGINNING) > since:
                 yield f"{key}: {query.id} took over at {query.since}, but {former} has published up to {upto[former]}"
         upto[entry.query] = max(entry.frontier, upto.get(entry.query, entry.frontier))

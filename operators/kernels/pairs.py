@@ -18,7 +18,10 @@ def sorted_by_two(major: np.ndarray, minor: np.ndarray) -> np.ndarray:
     """
     by_major = np.argsort(major, kind="stable")
     pairs = _pairs(group_numbers(major[by_major]), minor[by_major])
-    return np.lexsort((minor, major)) if pairs is None else by_major[np.argsort(pairs[0], kind="stable")]
+    if pairs is None:
+        return np.lexsort((minor, major))
+    together, _ = pairs
+    return by_major[np.argsort(together, kind="stable")]
 
 
 def greatest_so_far(group: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -11,9 +11,8 @@ import msgspec
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.model.subplans import SharedSubplan, subplans_below
+from dsms.model.subplans import SharedSubplan, reads_any, with_subplans
 from dsms.placement.leases import RUNNING, ExecutorStatus
-from dsms.registration.moves import with_subplans
 
 
 def end_handovers(parts: ClusterParts, executors: Mapping[str, ExecutorStatus]) -> None:
@@ -29,8 +28,8 @@ def _ended(executors: Sequence[ExecutorStatus], catalog: Catalog) -> tuple[Catal
         for subplan in catalog.subplans()
         if subplan.former_fragment is not None and any(_computes(subplan, status) for status in executors)
     }
-    ended = (_with_ended(query, subplans, executors) for query in catalog.running())
-    changed = [query for query in ended if query != catalog.get(query.name)]
+    ended = ((query, _with_ended(query, subplans, executors)) for query in catalog.running())
+    changed = [after for before, after in ended if after is not before]
     return catalog.with_changed(*changed) if changed else catalog, None
 
 
@@ -38,7 +37,7 @@ def _with_ended(query: Query, subplans: Mapping[str, SharedSubplan], executors: 
     """The query without the former fragments that are not needed any more."""
     if query.former_fragment is not None and any(_runs(query, status) for status in executors):
         query = msgspec.structs.replace(query, former_fragment=None)
-    if any(each.id in subplans for each in subplans_below(query.links)):
+    if reads_any(query.links, subplans):
         query = msgspec.structs.replace(query, links=with_subplans(query.links, subplans))
     return query
 

@@ -9,10 +9,9 @@ from dsms.coordinator.statements.changes_by_load import Remedy, set_by_load
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.model.subplans import subplans_below
 from dsms.placement.balance import Movable, best_move
 from dsms.placement.leases import ExecutorStatus
-from dsms.registration.moves import SharingGroup, sharing_groups
+from dsms.registration.moves import SharingGroup, readers_of_subplans, sharing_groups
 from dsms.statements.ddl.alter_query import AlterQuery
 
 
@@ -28,11 +27,13 @@ def to_lighter_executor(parts: ClusterParts) -> Remedy:
         for fragment, load in utilization.items():
             loads[executor_of[fragment]] += load
         late_at = {executor_of[fragment] for query in late for fragment in query.fragments if fragment in utilization}
-        catalog, measured = parts.store.catalog, parts.facts.load_by_queries()
+        catalog = parts.store.catalog
+        groups = [group for group in movable_groups(catalog) if group.fragment in utilization]
+        measured = zip(groups, _loads(groups, catalog, parts.facts.load_by_queries()), strict=True)
         movable = [
-            Movable(group.names, executor_of[group.fragment], _measured(group, catalog, measured))
-            for group in movable_groups(catalog)
-            if group.fragment in utilization and executor_of[group.fragment] in late_at
+            Movable(group.names, executor_of[group.fragment], load)
+            for group, load in measured
+            if executor_of[group.fragment] in late_at
         ]
         move = best_move(loads, movable)
         if move is None:
@@ -44,14 +45,24 @@ def to_lighter_executor(parts: ClusterParts) -> Remedy:
     return chosen
 
 
-def _measured(group: SharingGroup, catalog: Catalog, loads: Mapping[tuple[str, frozenset[str]], float]) -> float:
-    """The load of the operators that serve only this group: its queries, its subplans, and the reports for readers of
-    these in other fragments."""
-    subplans = {subplan.id for subplan in group.subplans}
-    others = (query for query in catalog.running() if query.fragment != group.fragment)
-    readers = (query for query in others if any(each.id in subplans for each in subplans_below(query.links)))
-    names = {query.name for query in (*group.queries, *readers)} | {subplan.name for subplan in group.subplans}
-    return sum(load for (fragment, served), load in loads.items() if fragment == group.fragment and served <= names)
+def _loads(
+    groups: Sequence[SharingGroup], catalog: Catalog, measured: Mapping[tuple[str, frozenset[str]], float]
+) -> list[float]:
+    """For each group, the load of the operators that serve only this group: its queries, its subplans, and the reports
+    for readers of these in other fragments."""
+    readers, group_of = readers_of_subplans(catalog), dict[tuple[str, str], int]()
+    for at, group in enumerate(groups):
+        reading = (query for subplan in group.subplans for query in readers[subplan.id])
+        others = (query.name for query in reading if query.fragment != group.fragment)
+        for name in (*group.names, *(subplan.name for subplan in group.subplans), *others):
+            group_of[group.fragment, name] = at
+    loads = [0.0] * len(groups)
+    for (fragment, served), load in measured.items():
+        found = {group_of.get((fragment, name)) for name in served}
+        only = found.pop() if len(found) == 1 else None
+        if only is not None:
+            loads[only] += load
+    return loads
 
 
 def movable_groups(catalog: Catalog) -> Iterator[SharingGroup]:

@@ -79,7 +79,7 @@ class PlannedQuery:
 
     @cached_property
     def links(self) -> tuple[SubplanLink, ...]:
-        """The shared subplans in its plan that other fragments compute."""
+        """The shared subplans in its plan that it reads through links."""
         if self.sink is None or self.part is not None:
             return ()
         return links_of(self.sink.links, self.optimized)
@@ -96,11 +96,23 @@ class PlannedQuery:
         return {self.id: result_partitions_of(self.sink)[self.id]}
 
     @property
+    def _movable(self) -> SubplanPart | ReportPart | Query | None:
+        """What can move between fragments as a whole; None for a shard of a query or a plan without a result."""
+        if isinstance(self.part, SubplanPart | ReportPart):
+            return self.part
+        return self.sink if self.part is None else None
+
+    @property
     def moved(self) -> bool:
         """Whether the fragment that runs it did not run it from its beginning."""
-        if isinstance(self.part, SubplanPart | ReportPart):
-            return self.part.moved
-        return self.part is None and self.sink is not None and self.sink.moved
+        return self._movable is not None and self._movable.moved
+
+    @property
+    def former_fragment(self) -> str | None:
+        """The fragment that it has left and that still has its state; None if there is none."""
+        if self._movable is None or self.next_of is not None:
+            return None
+        return self._movable.former_fragment
 
     @property
     def number(self) -> int:
@@ -316,8 +328,8 @@ def _once(parts: Iterable[PlannedQuery]) -> Iterable[PlannedQuery]:
 
 
 def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[frozenset[str]]:
-    """The sources of each query that needs this fragment and others: to run it, a subplan that it reads through a link,
-    or a query that fills a table that it reads."""
+    """The sources of each query that needs this fragment, and a link or another fragment: to run it, a shared subplan
+    that it reads, or a query that fills a table that it reads."""
     streams = {source.id for source in catalog.sources()}
     filling: dict[str | None, Query] = {query.fills: query for query in catalog.running() if query.fills is not None}
     for query in catalog.running():

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
-from dsms.planner.physical.parts.subplans import ReportPart, SubplanPart
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, with_added_partitions
 from dsms.runtime.lanes.revision import lacking_state, trimmed
 from dsms.runtime.stages.stored_state import with_new_names
@@ -23,20 +22,8 @@ def queries_to_take_over(plan: FragmentPlan, manifest: Manifest) -> Iterator[tup
     does not have yet, each with the fragment that they have left."""
     known = manifest.queries
     for query in plan.queries.values():
-        if query.id not in known and (former := _former_fragment(query)) is not None:
+        if query.id not in known and (former := query.former_fragment) is not None:
             yield query, former
-
-
-def _former_fragment(query: PlannedQuery) -> str | None:
-    """The fragment from which a query or part has moved; None if it has not, or if there are several."""
-    if isinstance(query.part, SubplanPart):
-        return query.part.subplan.former_fragment
-    if isinstance(query.part, ReportPart):
-        former = {part.subplan.former_fragment for part in query.part.subplans}
-        return former.pop() if len(former) == 1 else None
-    if query.sink is None or query.part is not None or query.next_of is not None:
-        return None
-    return query.sink.former_fragment
 
 
 def progress_left(query: PlannedQuery, former: Manifest, targets: int) -> LaneManifest | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
@@ -23,22 +24,22 @@ class StageRuns(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class BackgroundRuns:
     """The runs of a store, which are written in a thread of its own."""
 
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
-        self._writer = ThreadPoolExecutor(1, "runs")
-        #: The size from which on runs are written to disk only; None: as long as the store has room.
-        self.disk_from: int | None = None
+    store: RunStore
+    #: The size from which on runs are written to disk only; None: as long as the store has room.
+    disk_from: int | None = None
+    writer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "runs"))
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, mapped from the host's cache; it is fetched into the cache first if necessary."""
-        return self._store.read(name)
+        return self.store.read(name)
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
         """Begins to write the runs; the returned function waits for them."""
-        return self._writer.submit(self._store.write, dict(runs), self.disk_from).result
+        return self.writer.submit(self.store.write, dict(runs), self.disk_from).result
 
 
 class ImmediateRuns:

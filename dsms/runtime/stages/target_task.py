@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -34,9 +34,7 @@ class StoreSettings:
 
     def store(self) -> StageRuns:
         """The store of this worker process."""
-        runs = _store(self)
-        runs.disk_from = self.disk_from
-        return runs
+        return replace(_store(self), disk_from=self.disk_from)
 
 
 @dataclass(frozen=True)

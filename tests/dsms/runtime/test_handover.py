@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
+from dsms.model.subplans import with_subplans
 from dsms.planner.physical.fragment_plan import plan_fragment
-from dsms.registration.moves import with_subplans
 from dsms.runtime.lanes.handover import progress_left, queries_to_take_over, with_copied_runs
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from tests.dsms.runtime.test_shared_subplans import (

@@ -202,6 +202,11 @@ class SubplanPart:
         return self.subplan.moved_at_version > 0
 
     @property
+    def former_fragment(self) -> str | None:
+        """The fragment that still has the state of the part; None if it has not moved."""
+        return self.subplan.former_fragment
+
+    @property
     def target(self) -> LinkTarget:
         """The link to which it sends its elements."""
         return LinkTarget(self.subplan.topic, _SENDER)
@@ -248,6 +253,13 @@ class ReportPart:
     def moved(self) -> bool:
         """Whether another fragment computed one of the subplans at first."""
         return any(part.moved for part in self.subplans)
+
+    @property
+    def former_fragment(self) -> str | None:
+        """The fragment that still has the state of the report; None if not all of its subplans have moved from
+        there."""
+        former = {part.former_fragment for part in self.subplans}
+        return former.pop() if len(former) == 1 else None
 
     #: It sends nothing, so it writes no link.
     target = None
