@@ -41,10 +41,15 @@ class Output:
     reports: bool = True
     #: Whether its changes are published; False for the next plan of a query.
     publishes: bool = True
+    #: Whether it only reports rows in fault, for a query of another fragment.
+    only_reports: bool = False
 
     @property
     def places(self) -> list[tuple[str, int]]:
-        """The topic partitions that it writes."""
+        """The topic partitions that it writes: the keys of its progress records. Those of a report are about dead
+        letters, and it has no topic, so its id is in place of the topic."""
+        if self.only_reports:
+            return [(self.id, 0)]
         if self.link is not None:
             return [(self.link.topic, partition) for partition in self.link.partitions]
         if self.sink is None:

@@ -396,5 +396,8 @@ def _above_partition_frontiers(changes: pl.DataFrame, output: Output, published:
 
 def _reported_upto(output: Output, published: Published) -> int:
     """The instant below which an output's rows in fault are already dead letters. After a query was divided again among
-    fragments, its new parts continue from what the whole query had published."""
+    fragments, its new parts continue from what the whole query had published. What a query of another fragment has
+    published says nothing about the report on its shared subplans."""
+    if output.only_reports:
+        return published.upto(output.id)
     return max(published.upto(output.id), published.upto(query_of(output.id)))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.registration.placement import fragments_of
+from dsms.runtime.epoch.progress_log import ResultProgress, result_key
 from tests.dsms.registration.test_fragments import SOURCES
 from tests.dsms.runtime.test_epoch import RECORD, message
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -20,6 +23,27 @@ from tests.support.strategies import examples
 JOIN = "SELECT X.k, X.v, Y.v AS w FROM A [Range 5] AS X JOIN B [Range 5] AS Y ON X.k = Y.k"
 GROUPS = "SELECT k, COUNT(*) AS n, MAX(v) AS m FROM A GROUP BY k"
 RANKS = "SELECT k, v, RANK() OVER (PARTITION BY k ORDER BY v) AS r FROM B [Range 4]"
+#: Sums of three and more can exceed BIGINT, so that a group has no value for a while.
+SUMS = "SELECT k, SUM(v * CAST(4611686018427387903 AS BIGINT)) AS s, MAX(v) AS m FROM A GROUP BY k"
+#: A stage after the exchange puts rows in fault.
+QUOTIENTS = "SELECT X.k, X.v, 6 / (Y.v - 1) AS w FROM A [Range 5] AS X JOIN B [Range 5] AS Y ON X.k = Y.k"
+WINDOWS = (
+    "SELECT k, window_end, COUNT(*) AS n, MAX(v) AS m FROM TABLE(TUMBLE(TABLE A, DESCRIPTOR(TS), 4)) "
+    "GROUP BY k, window_end"
+)
+SESSIONS = (
+    "SELECT k, window_end, COUNT(*) AS n, MAX(v) AS m FROM TABLE(SESSION(TABLE B PARTITION BY k, DESCRIPTOR(TS), 2)) "
+    "GROUP BY k, window_start, window_end"
+)
+PATTERNS = (
+    "SELECT * FROM A MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES X.v AS v, 6 / (Y.v - 2) AS q "
+    "PATTERN (X Y) DEFINE Y AS Y.v > X.v)"
+)
+PATHS = (
+    "WITH RECURSIVE p(k, v) AS (SELECT k, v FROM A [Range 4] UNION "
+    "SELECT p.k, B.v FROM p JOIN B [Range 4] AS B ON p.v = B.v - 1) SELECT k, v FROM p"
+)
+TOTALS = "SELECT k, v, SUM(v * CAST(4611686018427387903 AS BIGINT)) OVER (PARTITION BY k) AS s FROM B [Range 4]"
 #: Queries that contain each other's operators; "6 / v" puts rows in fault where records are read, "6 / (n - 2)" right
 #: above a link.
 QUERIES = (
@@ -45,6 +69,30 @@ QUERIES = (
     ),
     (RANKS, f"SELECT r, COUNT(*) AS n, MAX(v) AS m, MIN(k) AS k FROM ({RANKS}) GROUP BY r"),
     ("SELECT DISTINCT k FROM B", "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM B)"),
+    (
+        SUMS,
+        f"SELECT s, COUNT(*) AS c, MAX(m) AS m FROM ({SUMS}) GROUP BY s",
+        f"SELECT k, s, 6 / m AS q FROM ({SUMS})",
+        f"SELECT L.k, L.s, L.m, B.v FROM ({SUMS}) AS L JOIN B [Range 3] AS B ON B.k = L.k",
+    ),
+    (
+        QUOTIENTS,
+        f"SELECT k, COUNT(*) AS c, MAX(w) AS m FROM ({QUOTIENTS}) GROUP BY k",
+        f"SELECT c, COUNT(*) AS d FROM (SELECT k, COUNT(*) AS c, MAX(w) AS m FROM ({QUOTIENTS}) GROUP BY k) GROUP BY c",
+    ),
+    (WINDOWS, f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({WINDOWS}) GROUP BY n"),
+    (SESSIONS, f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({SESSIONS}) GROUP BY n"),
+    (PATTERNS, f"SELECT v, COUNT(*) AS c, MAX(q) AS m FROM ({PATTERNS}) GROUP BY v"),
+    (PATHS, f"SELECT v, COUNT(*) AS c, MAX(k) AS m FROM ({PATHS}) GROUP BY v"),
+    (TOTALS, f"SELECT s, COUNT(*) AS n, MAX(v) AS m FROM ({TOTALS}) GROUP BY s"),
+    (
+        "SELECT k, v, 6 / v AS q FROM S [Rows 3]",
+        "SELECT k, COUNT(*) AS c, MAX(q) AS m FROM (SELECT k, v, 6 / v AS q FROM S [Rows 3]) GROUP BY k",
+    ),
+    (
+        f"{WINDOWS} EMIT FINAL",
+        f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({WINDOWS} EMIT FINAL) GROUP BY n",
+    ),
 )
 DRAWN = st.lists(st.sampled_from(QUERIES), min_size=1, max_size=2).flatmap(
     lambda groups: st.lists(
@@ -86,6 +134,11 @@ def results(services: Services) -> Mapping[str, list]:
     return {log: rows for log, rows in services.results.items() if rows}
 
 
+def dead_letters(services: Services, without: str) -> Counter[str]:
+    """The dead letters of sources and of all queries but one."""
+    return Counter(repr(dead) for dead in services.dead if dead.query != without)
+
+
 def stateful_vertices(catalog: Catalog) -> Counter[str]:
     """How often each operator with state runs in the fragments, apart from those that only hold elements back."""
     counts: Counter[str] = Counter()
@@ -125,6 +178,7 @@ def test_readers_keep_what_they_read_when_other_queries_go(logs, drawn, count, t
     parts = run_over(logs, [before, after], 2, turns)
     kept = {log: rows for log, rows in results(whole).items() if not log.startswith(f"{gone}/")}
     assert {log: rows for log, rows in results(parts).items() if not log.startswith(f"{gone}/")} == kept
+    assert dead_letters(parts, gone) == dead_letters(whole, gone)
 
 
 def test_a_shared_join_runs_once_in_the_cluster() -> None:
@@ -152,6 +206,26 @@ def test_queries_move_between_fragments(logs, drawn, count, turns, moves) -> Non
         catalogs.append(apply_all(moved, catalogs[-1], FakeEnvironment({}, count))[0])
     assert all(query.fragment in "012" for query in catalogs[-1].queries())
     assert results(run_over(logs, catalogs, 2, turns)) == results(whole)
+
+
+@pytest.mark.parametrize("texts", QUERIES)
+def test_every_shape_is_read_through_a_link(texts) -> None:
+    assert placed_at([0, 1], texts[:2], 2).get("q1").links
+
+
+def test_a_report_does_not_begin_where_its_query_has_published() -> None:
+    """The reader is further than the report on its subplan, which begins again without state."""
+    texts = [SUMS, f"SELECT s, COUNT(*) AS c, MAX(m) AS m FROM ({SUMS}) GROUP BY s"]
+    logs = [[("a", 2, at, None) for at in range(4)]]
+    catalog = placed_at([0, 1], texts, 2)
+    whole = run_over(logs, [placed_at([0, 0], texts, 1)])
+    services = services_of(logs)
+    report = next(id for id in plan_fragment(catalog, 1, fragment="0").queries if id.endswith(".faults"))
+    reader = catalog.get("q1").id
+    services.progress[result_key("q1", 0)] = msgspec.json.encode(ResultProgress(reader, 90, 1))
+    run_shares(services, [catalog], 1, [])
+    assert report.startswith(reader)
+    assert dead_letters(services, "q0") == dead_letters(whole, "q0") != Counter()
 
 
 def test_the_link_goes_with_its_last_reader() -> None:

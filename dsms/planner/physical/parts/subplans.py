@@ -17,19 +17,16 @@ from connectors.kafka.client.names import internal_topic
 from dsms.model import logical, properties
 from dsms.model.fingerprint import fingerprint
 from dsms.model.identity_memo import memoized_by_identity
+from dsms.model.kept_state import keeps_state
 from dsms.model.objects import Source
 from dsms.model.replace_inputs import with_inputs
 from dsms.model.subplans import SharedSubplan
-from dsms.planner.optimizer.algebra.conjuncts import total
 from dsms.planner.physical.builder import Builder, Port, Received
 from dsms.planner.physical.lane import Output
 from dsms.planner.physical.lower import lower
 from dsms.planner.physical.lower.sides import union_all
 from dsms.planner.physical.parts.links import Link, LinkTarget, Shard, faults_of, sender_of
 from dsms.planner.physical.parts.send import RECEIVER, Send
-from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.function import Holistic, Linear
-from operators.aggregates.user_defined import function_of
 from operators.expressions import Literal
 from operators.relational.filter import Filter
 from operators.relational.project import Project
@@ -38,22 +35,6 @@ from operators.relational.project import Project
 _SENDER = Shard(0, 1)
 #: The numbers of these links are above those of sources and of the links of divided queries.
 _FIRST_NUMBER, _NUMBER_DIGITS = 1 << 60, 14
-#: Nodes with state that is worth a link. A tagger is not: reading its elements from Kafka costs more than tagging does.
-_WORTHWHILE = (
-    logical.Join,
-    logical.AsofJoin,
-    logical.GroupBy,
-    logical.Distinct,
-    logical.SetOperation,
-    logical.TopK,
-    logical.RowWindow,
-    logical.WindowFunctions,
-)
-#: The window functions whose value can be outside the range of their type.
-_OUT_OF_RANGE = frozenset({"sum", "avg"})
-#: Nodes that never put a row in fault, apart from their expressions and aggregates.
-_FAULTLESS = (*_WORTHWHILE, logical.SemiJoin, logical.Union, logical.TimeWindow, logical.Restamp, logical.Sync)
-
 #: The columns of a result without rows.
 _NOTHING = pa.schema([pa.field("nothing", pa.bool_(), False)])
 
@@ -66,9 +47,14 @@ def digest_of(node: logical.Node) -> str:
 
 
 def shared_digest(node: logical.Node) -> str | None:
-    """The digest of a node with state that is worth a link, if it can be read from another fragment at all; None for
-    other nodes."""
-    return digest_of(node) if isinstance(node, _WORTHWHILE) else None
+    """The digest of a node that is worth a link, if it can be read from another fragment at all; None for other
+    nodes."""
+    return digest_of(node) if _is_worth_a_link(node) else None
+
+
+def _is_worth_a_link(node: logical.Node) -> bool:
+    """Whether a node keeps state. A tagger does, but reading its elements from Kafka costs more than tagging them."""
+    return bool(properties.inputs(node)) and keeps_state(node)
 
 
 def _without_life(node: logical.Node) -> logical.Node:
@@ -81,44 +67,15 @@ def _without_life(node: logical.Node) -> logical.Node:
 def shareable(node: logical.Node) -> bool:
     """Whether a fragment can read the node from another one, and whether that is worth a link.
 
-    Its constants, its promises and its settings must not depend on the rest of the query. Rows can be in fault only
-    where records are read; in later stages, each query reports its rows in fault itself.
+    Its constants, its promises and its settings must not depend on the rest of the query.
     """
-    return isinstance(node, _WORTHWHILE) and _cuttable(node)
+    return _is_worth_a_link(node) and all(map(_depends_on_logs_alone, properties.walk(node)))
 
 
-def _cuttable(node: logical.Node) -> bool:
+def _depends_on_logs_alone(node: logical.Node) -> bool:
     if isinstance(node, logical.StreamScan):
         return not (node.promises or node.source.constraints or node.source.table)
-    stays_cuttable = _runs_where_records_are_read(node) or _faultless(node)
-    return stays_cuttable and all(map(_cuttable, properties.inputs(node)))
-
-
-def _runs_where_records_are_read(node: logical.Node) -> bool:
-    if isinstance(node, logical.Filter | logical.Project):
-        return _runs_where_records_are_read(node.input)
-    return isinstance(node, logical.StreamScan) and not node.keys
-
-
-def _faultless(node: logical.Node) -> bool:
-    match node:
-        case logical.Filter(predicate=predicate):
-            return total(predicate)
-        case logical.Project(outputs=outputs):
-            return all(total(value) for _, value in outputs)
-        case logical.Join(residual=residual) | logical.SemiJoin(residual=residual):
-            return residual is None or total(residual)
-        case logical.GroupBy(aggregates=aggregates):
-            return not any(map(_may_fail, aggregates))
-        case logical.WindowFunctions(calls=calls):
-            return _OUT_OF_RANGE.isdisjoint(call.function for call in calls)
-    return isinstance(node, _FAULTLESS)
-
-
-def _may_fail(aggregate: Aggregate) -> bool:
-    """Whether the aggregate can have no value: because of its sums, or because a user's code computes it."""
-    method = function_of(aggregate).method if aggregate.definition is None else None
-    return method is None or (isinstance(method, Linear | Holistic) and method.fault is not None)
+    return not isinstance(node, logical.Shed | logical.Members)
 
 
 @dataclass(frozen=True)
@@ -288,7 +245,7 @@ class ReportPart:
         """Adds a result without rows above the nodes."""
         ports = [_nothing(lowered(part.node, part.links, builder), builder) for part in self.subplans]
         nothing = union_all(ports, _NOTHING, builder)
-        return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True)
+        return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True, only_reports=True)
 
 
 def report_id(query: str, first: SharedSubplan) -> str:
