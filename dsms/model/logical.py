@@ -240,7 +240,7 @@ class Sample:
 class Shed:
     """Load shedding: the rows that `query` keeps, each with its `__share`, the number of rows that it represents. The
     error of the results is estimated from the columns `keys` and `values`. If `where` is given, only rows whose column
-    `where` is TRUE may be dropped.
+    `where` is TRUE may be dropped. If `merged`, a group of the result may consist of several groups of `keys`.
     """
 
     input: Node
@@ -248,6 +248,7 @@ class Shed:
     keys: tuple[str, ...]
     values: tuple[Value, ...]
     where: str | None = None
+    merged: bool = field(default=False, metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

@@ -81,17 +81,24 @@ class ObservedInput:
             return float(self.total)
         return sum(rows / span for rows, span in self.spans.values() if span) * window
 
-    def spread(self, window: int | None) -> float:
+    def spread(self, window: int | None, *, merged: bool = False) -> float:
         """The C in C (1 - p) / p, the square of the relative error of the worst result at rate p, at 98 % confidence.
         The worst result is usually that of the smallest group, or of the group whose values vary most.
+
+        If groups of the result may consist of several groups (`merged`), the bound holds as long as all sums of a value
+        have the same sign; otherwise they could cancel each other, and it is infinite.
         """
         rows = self.rows_in(window)
         recent_rows = sum(group.rows for group in self.groups.values())
-        if not rows or not recent_rows:
+        if not rows or not recent_rows or (merged and self._signs_differ()):
             return math.inf
         return max(
             _QUANTILE**2 * _relative(group) / (rows * group.rows / recent_rows) for group in self.groups.values()
         )
+
+    def _signs_differ(self) -> bool:
+        values = zip(*(group.sums for group in self.groups.values()), strict=True)
+        return any(min(plain for plain, _ in sums) < 0 < max(plain for plain, _ in sums) for sums in values)
 
 
 def _relative(group: Spread) -> float:

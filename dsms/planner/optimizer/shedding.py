@@ -1,8 +1,8 @@
 """Prepares a plan for load shedding: counts, sums and averages of a stream become estimates with errors.
 
-A Shed node is inserted below the group-by. Each row that it keeps has a share, the inverse of the probability with
-which it was kept. The aggregates become estimates over these shares (`shed_estimates`), which are exact as long as
-nothing is shed.
+A Shed node is inserted below the group-by and below the lookups of its input (`shed_lookups`). Each row that it keeps
+has a share, the inverse of the probability with which it was kept. The aggregates become estimates over these shares
+(`shed_estimates`), which are exact as long as nothing is shed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from dsms.model import logical
 from dsms.model.properties import append_only, inputs, walk
 from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
-from dsms.planner.optimizer.algebra.column_origin import origin
 from dsms.planner.optimizer.algebra.column_projections import unchanged
 from dsms.planner.optimizer.error_columns import CONFIDENCE, ERROR, with_errors
 from dsms.planner.optimizer.shed_estimates import SHEDDABLE, EstimateInputs, estimate
+from dsms.planner.optimizer.shed_lookups import lookup_of, stream_below, stream_origin, with_shed
+from dsms.planner.optimizer.shed_measures import measures
 from operators.aggregates import ALIASES
 from operators.aggregates.aggregate import Aggregate
 from operators.core.errors import UserError
 from operators.expressions import Column, Expression, columns
-from operators.streams.shed import SHARE, Value
 
-_DOUBLE = pa.float64()
-_SHARE = Column(SHARE, _DOUBLE, nullable=False)
 #: The column that says whether a row may be dropped.
 _ONLY = "__only"
 #: The SQL names of the nodes that cannot be above the group-by.
@@ -54,8 +52,19 @@ _REASONS = {
     logical.RowWindow: "if a row is dropped, another row enters the window in its place",
     logical.Session: "dropping a row could split a session in two",
     logical.Distinct: "it is not known whether a dropped row was a duplicate",
-    logical.Join: "the rows of a join are not dropped independently of each other",
+    logical.Join: "a record may join several rows, and these are not dropped independently of each other",
     logical.Unnest: "rows of the same record are not dropped independently of each other",
+}
+_PRODUCTS = (
+    "use a column of the stream, multiplied by columns c of the relation as GREATEST(c, 0) if they are never negative, "
+    "and FILTER instead of CASE; or omit MAX_ERROR"
+)
+#: For some constructs, what to do instead.
+_HINTS = {
+    "a join": "join a relation on all columns of its key, compared with columns of the same type, or omit MAX_ERROR",
+    "SUM over columns of a join": _PRODUCTS,
+    "AVG over columns of a join": _PRODUCTS,
+    "a window or a sample of a join": "apply it to the stream below the join, or omit MAX_ERROR",
 }
 
 
@@ -144,7 +153,8 @@ def construct(node: logical.Node) -> str:
 
 
 def _refused(what: str, why: str) -> UserError:
-    return UserError(f"MAX_ERROR cannot be guaranteed over {what}: {why}", hint="omit MAX_ERROR")
+    hint = _HINTS.get(what, "omit MAX_ERROR")
+    return UserError(f"MAX_ERROR cannot be guaranteed over {what}: {why}", hint=hint)
 
 
 # --- below the group-by
@@ -163,18 +173,24 @@ def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
             if not any(_is_window_end(group.input, key) for key in group.keys):
                 why = "a record is in several windows; group by window_end"
                 raise _refused("windows that overlap", why)
-        case logical.Filter() | logical.Project() | logical.Sample() | logical.TimeWindow() | logical.NowFilter():
+        case logical.Filter() | logical.Project() | logical.Sample() | logical.Assign():
             pass
-        case logical.Assign():
+        case logical.TimeWindow() | logical.NowFilter():
             pass
         case logical.Restamp() if append_only(node.input):
             pass
-        case logical.SemiJoin():
-            negated = "the right side of a negation" if node.anti else "IN or EXISTS"
-            raise _refused(negated, "dropping a row would change which other rows are in the result")
         case _:
-            raise _refused(construct(node), _REASONS.get(type(node), _no_group()))
+            raise _refused_below(node)
     _check_below(node.input, group)
+
+
+def _refused_below(node: logical.Node) -> UserError:
+    if isinstance(node, logical.SemiJoin):
+        negated = "the right side of a negation" if node.anti else "IN or EXISTS"
+        return _refused(negated, "dropping a row would change which other rows are in the result")
+    if lookup_of(node) is not None:
+        return _refused("a window or a sample of a join", "it is not known before the join which rows are in it")
+    return _refused(construct(node), _REASONS.get(type(node), _no_group()))
 
 
 def _is_window_end(node: logical.Node, name: str) -> bool:
@@ -185,7 +201,7 @@ def _window_column(node: logical.Node, name: str) -> str | None:
     """The name that a column has in the window that assigns it; None if no window does."""
     if isinstance(node, logical.Assign) and name in ("window_start", "window_end"):
         return name
-    below = origin(node, name)
+    below = stream_origin(node, name)
     return None if below is None else _window_column(*below)
 
 
@@ -193,15 +209,12 @@ def _window_column(node: logical.Node, name: str) -> str | None:
 
 
 def _estimate_groups(node: logical.GroupBy, request: _Request) -> logical.Node:
-    _check_below(node.input, node)
+    _check_below(stream_below(node.input), node)
     for aggregate in node.aggregates:
         _check_aggregate(aggregate)
     estimate_inputs = EstimateInputs(schema(node.input), request.errors)
     estimates = [estimate(aggregate, estimate_inputs) for aggregate in node.aggregates]
-    error_keys = [key for key in node.keys if _window_column(node.input, key) is None]
-    values, where = tuple(dict.fromkeys(map(_value, node.aggregates))), None if request.only is None else _ONLY
-    source = node.input if request.only is None else _with_condition(node.input, request.only)
-    below = logical.Shed(source, request.query, tuple(error_keys), values, where)
+    below = with_shed(node.input, stream_below(node.input), _shed(node, request))
     prepared = logical.Project(below, (*unchanged(schema(node.input)), *estimate_inputs.columns))
     group = replace(node, input=prepared, aggregates=tuple(estimate_inputs.sums))
     keys = unchanged(pa.schema([schema(node).field(key) for key in node.keys]))
@@ -214,6 +227,17 @@ def _estimate_groups(node: logical.GroupBy, request: _Request) -> logical.Node:
     return with_errors(estimated, tuple(names), tuple(name for name, _ in variances))
 
 
+def _shed(node: logical.GroupBy, request: _Request) -> logical.Shed:
+    """The Shed of a group-by, over the stream below the lookups."""
+    windows = frozenset(key for key in node.keys if _window_column(node.input, key) is not None)
+    measured = measures(node, windows, where=request.only is not None)
+    for aggregate, why in measured.unknown:
+        raise _refused(f"{aggregate.function.upper()} over columns of a join", why)
+    source = measured.input if request.only is None else _with_condition(measured.input, request.only)
+    where = None if request.only is None else _ONLY
+    return logical.Shed(source, request.query, measured.keys, measured.values, where, measured.merged)
+
+
 def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:
     """The input of a group-by with the condition as a column of each row."""
     match node:
@@ -224,13 +248,6 @@ def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:
             return replace(node, input=_with_condition(node.input, only), outputs=(*node.outputs, carried))
     (below,) = inputs(node)
     return with_inputs(node, (_with_condition(below, only),))
-
-
-def _value(aggregate: Aggregate) -> Value:
-    """The values from which the error of an aggregate is estimated at run time."""
-    mean = ALIASES.get(aggregate.function, aggregate.function) == "avg"
-    argument = aggregate.arguments[0] if aggregate.arguments else None
-    return Value(argument, aggregate.filter, aggregate.function == "count", mean)
 
 
 def _check_aggregate(aggregate: Aggregate) -> None:

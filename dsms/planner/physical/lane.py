@@ -155,6 +155,11 @@ class Lane(PickledByCopy):
         operators = (vertex.operator for vertex in self.flow.vertices)
         return frozenset(operator.query for operator in operators if isinstance(operator, Adjustable))
 
+    def adjusted_leaves(self, query: str) -> frozenset[int]:
+        """The sources whose records the adjustable operators of a query read, by number."""
+        below = (vertex for vertex in self.flow.vertices if isinstance(vertex.operator, Adjustable))
+        return frozenset[int]().union(*(vertex.leaves for vertex in below if vertex.operator.query == query))
+
     @cached_property
     def sheddable(self) -> frozenset[str]:
         """The queries whose input may be shed."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dsms.planner.optimizer.shedding import window_length
+from dsms.planner.optimizer.shedding import shed_of, window_length
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.revision import Revision
@@ -130,7 +130,9 @@ class Shedding:
         planned = revision.plan.queries[query]
         sink, observed = planned.sink, self.observed.get(query, ObservedInput())
         assert sink is not None and sink.max_error is not None and sink.deadline is not None
-        spread, cost = observed.spread(window_length(planned.node)), self.costs.query(query) * observed.part
+        shed = shed_of(planned.node)
+        spread = observed.spread(window_length(planned.node), merged=shed is not None and shed.merged)
+        cost = self.costs.query(query) * observed.part
         return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
 
 

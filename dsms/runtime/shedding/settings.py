@@ -61,6 +61,5 @@ def _adjustable_positions(
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
         for query in sorted(lane.adjustable):
-            output = next(result for result in lane.outputs if result.id == query)
-            read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
+            read = {lane.sources[leaf].id for leaf in lane.adjusted_leaves(query)}
             yield from ((query, place, at) for place, at in places.items() if place[0] in read)

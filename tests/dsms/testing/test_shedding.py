@@ -72,7 +72,7 @@ def test_results_without_shedding_equal_the_exact_query(query: str, columns: str
         ("SELECT k, MAX(v) AS m FROM S GROUP BY k", "MAX: a single row can determine its value"),
         ("SELECT COUNT(DISTINCT v) AS n FROM S", "DISTINCT in an aggregate"),
         ("SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM S) D", "over DISTINCT"),
-        ("SELECT COUNT(*) AS n FROM S, K WHERE S.k = K.k", "over a join"),
+        ("SELECT COUNT(*) AS n FROM S, K WHERE S.k > K.k", "over a join"),
         (
             "SELECT COUNT(*) AS n FROM S WHERE NOT EXISTS (SELECT 1 FROM K WHERE K.k = S.k)",
             "the right side of a negation",
