@@ -1,5 +1,5 @@
-"""Lookups: joins in which each record of a stream has at most one partner, so that its rows are kept or dropped
-independently of those of all other records.
+"""Lookups: joins and semi-joins with at most one row for each record of a stream, so that their rows are kept or
+dropped independently of each other.
 
 A Shed is below the lookups of a query, on the side of the stream. The lookups pass on the shares of its rows.
 """
@@ -23,9 +23,9 @@ _SHARE = Column(SHARE, pa.float64(), nullable=False)
 
 @dataclass(frozen=True)
 class Lookup:
-    """A join of `stream` with a relation in which each row of `stream` has at most one partner at every instant. The
-    columns `by` of `stream` determine the partner. The rows of the join are those of `stream`, or with `selects` those
-    that have a partner."""
+    """A join of `stream` with a relation that has at most one row for each row of `stream` at every instant. The
+    columns `by` of `stream` determine which row of the relation is its partner, and whether the row is in the result.
+    The result has all rows of `stream`, or with `selects` some of them."""
 
     stream: logical.Node
     by: tuple[str, ...]
@@ -36,23 +36,27 @@ def lookup_of(node: logical.Node) -> Lookup | None:
     """The node as a lookup; None if it is not known to be one.
 
     In an equi-join, the columns that are compared contain a key of the relation. Rows of the relation without a partner
-    are not in the result. An as-of join takes one partner for each row.
+    are not in the result. An as-of join takes one partner for each row. A semi-join selects rows of its left side.
     """
     match node:
+        case logical.SemiJoin():
+            return _lookup(node, node.left, [name for name, _ in node.on], selects=True)
         case logical.AsofJoin():
             by = (*(left for left, _ in node.on), node.left_time)
             return Lookup(node.left, tuple(dict.fromkeys(by)), not node.outer)
         case logical.Join() if node.outer in ("none", "left") and _is_key(node.right, [name for _, name in node.on]):
-            return _equi_lookup(node, node.left, [name for name, _ in node.on])
+            return _lookup(node, node.left, [name for name, _ in node.on], selects=node.outer == "none")
         case logical.Join() if node.outer in ("none", "right") and _is_key(node.left, [name for name, _ in node.on]):
-            return _equi_lookup(node, node.right, [name for _, name in node.on])
+            return _lookup(node, node.right, [name for _, name in node.on], selects=node.outer == "none")
     return None
 
 
-def _equi_lookup(join: logical.Join, stream: logical.Node, compared: list[str]) -> Lookup:
+def _lookup(
+    join: logical.Join | logical.SemiJoin, stream: logical.Node, compared: list[str], *, selects: bool
+) -> Lookup:
     residual = columns(join.residual) if join.residual is not None else frozenset()
     by = (*compared, *(name for name in schema(stream).names if name in residual))
-    return Lookup(stream, tuple(dict.fromkeys(by)), join.outer == "none")
+    return Lookup(stream, tuple(dict.fromkeys(by)), selects)
 
 
 def _is_key(relation: logical.Node, compared: list[str]) -> bool:

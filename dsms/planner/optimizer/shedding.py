@@ -185,9 +185,6 @@ def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
 
 
 def _refused_below(node: logical.Node) -> UserError:
-    if isinstance(node, logical.SemiJoin):
-        negated = "the right side of a negation" if node.anti else "IN or EXISTS"
-        return _refused(negated, "dropping a row would change which other rows are in the result")
     if lookup_of(node) is not None:
         return _refused("a window or a sample of a join", "it is not known before the join which rows are in it")
     return _refused(construct(node), _REASONS.get(type(node), _no_group()))
@@ -235,7 +232,7 @@ def _shed(node: logical.GroupBy, request: _Request) -> logical.Shed:
         raise _refused(f"{aggregate.function.upper()} over columns of a join", why)
     source = measured.input if request.only is None else _with_condition(measured.input, request.only)
     where = None if request.only is None else _ONLY
-    return logical.Shed(source, request.query, measured.keys, measured.values, where, measured.merged)
+    return logical.Shed(source, request.query, measured.keys, measured.values, where, merged=measured.merged)
 
 
 def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:

@@ -48,6 +48,8 @@ QUERIES = [
     "window_end, COUNT(*) AS n FROM HOP(TABLE S, DESCRIPTOR(TS), 5, 10) B JOIN K ON B.k = K.k GROUP BY window_end",
     "n, COUNT(*) AS m FROM S JOIN (SELECT k, COUNT(*) AS n FROM N GROUP BY k) G ON S.k = G.k GROUP BY n",
     "p.r, COUNT(*) AS n FROM S ASOF LEFT JOIN P p ON S.k = p.k AND S.c >= p.x GROUP BY p.r",
+    "S.c, COUNT(*) AS n FROM S WHERE NOT EXISTS (SELECT 1 FROM K WHERE K.k = S.k AND K.x < S.v) GROUP BY S.c",
+    "r, COUNT(*) AS n FROM S JOIN K ON S.k = K.k WHERE r IN (SELECT r FROM N) GROUP BY r",
     "a.r AS a, b.r AS b, COUNT(*) AS n FROM S JOIN K a ON S.k = a.k JOIN K b ON S.c = b.k GROUP BY a.r, b.r",
 ]
 
@@ -128,6 +130,7 @@ def test_a_mean_of_a_lookup_cannot_be_shed_by_a_condition() -> None:
         ("S.c, COUNT(*) AS n FROM S JOIN K ON S.k = K.k GROUP BY S.c", ("c", "k"), True),
         ("r, COUNT(*) FILTER (WHERE S.v > x) AS n FROM S LEFT JOIN K ON S.k = K.k GROUP BY r", ("k", "v"), True),
         ("z, COUNT(*) AS n FROM S JOIN K ON S.k = K.k JOIN L ON K.r = L.r GROUP BY z", ("k",), True),
+        ("S.c, COUNT(*) AS n FROM S WHERE S.k NOT IN (SELECT k FROM N) GROUP BY S.c", ("c", "k"), True),
         ("p.r, COUNT(*) AS n FROM S ASOF JOIN P p ON S.k = p.k AND S.c >= p.x GROUP BY p.r", ("k", "c"), True),
     ],
 )
@@ -197,7 +200,15 @@ CREATE QUERY Inside WITH (max_error = 0.5, error_columns = true) AS SELECT STREA
     SUM(v * GREATEST(x, 0)) AS p, AVG(v) AS a FROM S JOIN K ON S.k = K.k WHERE K.x < 7 GROUP BY r;
 CREATE QUERY Outside WITH (max_error = 0.5, shed_where = 'v < 4') AS
     SELECT STREAMED r, COUNT(*) AS n, SUM(v) AS s FROM S LEFT JOIN K ON S.k = K.k GROUP BY r;
+CREATE QUERY Missing WITH (max_error = 0.5) AS SELECT STREAMED k AS r, COUNT(*) AS n, SUM(v) AS s FROM S
+    WHERE NOT EXISTS (SELECT 1 FROM K WHERE K.k = S.k AND K.x < 7) GROUP BY k;
 CREATE QUERY Exact AS SELECT STREAMED r, COUNT(*) AS n FROM S JOIN K ON S.k = K.k GROUP BY r"""
+#: The same joins, of the records with their shares s.
+JOINED = {
+    "Inside": "SELECT r, v, s, x FROM stream JOIN relation USING (k) WHERE x < 7",
+    "Outside": "SELECT r, v, s, x FROM stream LEFT JOIN relation USING (k)",
+    "Missing": "SELECT k AS r, v, s, 0 AS x FROM stream ANTI JOIN (SELECT k FROM relation WHERE x < 7) USING (k)",
+}
 END = 100
 RATES = st.sampled_from([1.0, 0.75, 0.5, 0.25])
 RECORD = st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 12))
@@ -232,18 +243,18 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     ids = {named.name: named.id for named in (*catalog.queries(), *catalog.sources())}
     wanted = None
     if rates is not None:
-        wanted = [{ids["Inside"]: rate, ids["Outside"]: 1.25 - rate} for rate in rates]
+        wanted = [{ids["Inside"]: rate, ids["Outside"]: 1.25 - rate, ids["Missing"]: rate} for rate in rates]
     world = World(topics, sheds=copy.deepcopy(sheds) if sheds else {})
     return run(world, catalog, targets, limits, crash_at, rates=wanted), ids
 
 
-def estimates(logs, changes, rates: Rates, source: str, *, outside: bool) -> list[tuple]:
+def estimates(logs, changes, rates: Rates, source: str, query: str) -> list[tuple]:
     """The estimates over the joined rows, and Σ x² s (s - 1) of each total, by DuckDB."""
     kept = []
     for partition, log in enumerate(logs):
         for offset, (k, v, _) in enumerate(log):
             rate = ([1.0] + [rate for start, rate in rates.get((source, partition), ()) if start <= offset])[-1]
-            rate = 1.0 if outside and v >= 4 else rate
+            rate = 1.0 if query == "Outside" and v >= 4 else rate
             if chance(place(0, partition, offset), SHEDDING) < rate:
                 kept.append((k, v, 1 / rate))
     last: dict[int, tuple[str, int]] = {}
@@ -254,11 +265,10 @@ def estimates(logs, changes, rates: Rates, source: str, *, outside: bool) -> lis
     relation = pl.DataFrame(
         [(k, *row) for k, row in last.items()], schema={"k": pl.Int64, "r": pl.String, "x": pl.Int64}, orient="row"
     )
-    join = "LEFT JOIN relation USING (k)" if outside else "JOIN relation USING (k) WHERE x < 7"
     assert len(stream.columns) == len(relation.columns) == 3
     return duckdb.sql(
         f"""SELECT r, sum(s), sum(v * s), sum(v * greatest(x, 0) * s), sum(v * s) / sum(s),
-            sum(s * (s - 1)), sum(v * v * s * (s - 1)) FROM stream {join} GROUP BY r ORDER BY r NULLS LAST"""
+            sum(s * (s - 1)), sum(v * v * s * (s - 1)) FROM ({JOINED[query]}) GROUP BY r ORDER BY r NULLS LAST"""
     ).fetchall()
 
 
@@ -297,20 +307,21 @@ def test_results_are_estimates_over_the_joined_rows(logs, changes, targets, limi
 
 
 def check_estimates(world: World, ids, logs, changes) -> None:
-    inside, outside = (last_rows(world, ids[name]) for name in ("Inside", "Outside"))
-    known = estimates(logs, changes, world.sheds.get(ids["Inside"], {}), ids["T"], outside=False)
-    assert list(inside) and sorted(inside) == [r for r, *_ in known] if known else not inside
-    for r, n, s, p, a, ones, squares in known:
+    found = {name: last_rows(world, ids[name]) for name in JOINED}
+    known = {name: estimates(logs, changes, world.sheds.get(ids[name], {}), ids["T"], query=name) for name in JOINED}
+    inside = found["Inside"]
+    assert sorted(inside) == [r for r, *_ in known["Inside"]]
+    for r, n, s, p, a, ones, squares in known["Inside"]:
         row = inside[r]
         assert (row["n"], row["s"], row["p"]) == pytest.approx((n, s, p), abs=0.51)
         assert row["a"] == pytest.approx(a)
         if row["_error"] is not None:
             least = max(1.96 * ones**0.5 / row["n"], 1.96 * squares**0.5 / row["s"] if row["s"] else 0.0)
             assert row["_error"] >= least * (1 - 1e-9)
-    known = estimates(logs, changes, world.sheds.get(ids["Outside"], {}), ids["T"], outside=True)
-    assert {r: (row["n"], row["s"]) for r, row in outside.items()} == {
-        r: (pytest.approx(n, abs=0.51), pytest.approx(s, abs=0.51)) for r, n, s, *_ in known
-    }
+    for name in ("Outside", "Missing"):
+        assert {r: (row["n"], row["s"]) for r, row in found[name].items()} == {
+            r: (pytest.approx(n, abs=0.51), pytest.approx(s, abs=0.51)) for r, n, s, *_ in known[name]
+        }
 
 
 def test_results_are_within_the_error_in_about_95_of_100_samples() -> None:
