@@ -27,10 +27,16 @@ SQL = "REGISTER SOURCE T (v INT) FROM t; CREATE STREAM A OVER T KEY NULL;" + "".
     f"SUM(v) AS s{name} FROM TUMBLE(TABLE A, DESCRIPTOR(TS), 2000) GROUP BY window_end EMIT FINAL;"
     for name, weight in (("Dear", 1), ("Cheap", 8))
 )
+#: The expensive query has a lookup, and its groups are columns of the relation.
+LOOKUP_SQL = "REGISTER SOURCE U (v INT, r VARCHAR) FROM u; CREATE STREAM K OVER U KEY v;" + SQL.replace(
+    "DESCRIPTOR(TS), 2000) GROUP BY window_end EMIT FINAL", "DESCRIPTOR(TS), 2000) GROUP BY window_end"
+).replace("window_end, SUM(v) AS sDear", "window_end, r, SUM(W.v) AS sDear").replace(
+    "2000) GROUP BY window_end", "2000) W JOIN K ON W.v = K.v GROUP BY window_end, r", 1
+)
 
 
-def revision() -> Revision:
-    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
+def revision(sql: str = SQL) -> Revision:
+    catalog, _ = apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))
     return revised(plan_fragment(catalog, TARGETS), Manifest(), set())
 
 
@@ -43,6 +49,8 @@ class Simulated:
     dear_s: float = 0.0
     #: The factor by which the machine is slow.
     slow: float = 1.0
+    #: The sums of the values of the measured groups, relative to their rows.
+    means: tuple[float, ...] = (1.0,)
     #: The greatest relative deviation of an epoch's time.
     noise: float = 0.0
     random: Random = field(default_factory=lambda: Random(7))
@@ -114,7 +122,7 @@ class Simulated:
                     int(batch * rates[name]),
                     span,
                     span + max(int(batch / 20), 1),
-                    {0: Spread(batch, ((batch * 1.0, batch * 3.0),))},
+                    self._groups(batch / len(self.means)),
                 ),
             )
             for query, name in names.items()
@@ -122,6 +130,9 @@ class Simulated:
         )
         measured = EpochMeasurements(batch, work=tuple(work), behind={lane_id: unread}, shed_input=seen)
         return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
+
+    def _groups(self, rows: float) -> dict[int, Spread]:
+        return {at: Spread(rows, ((rows * mean, rows * 3.0),)) for at, mean in enumerate(self.means)}
 
 
 def test_fixed_time_of_short_batches_causes_no_shedding() -> None:
@@ -193,3 +204,15 @@ def test_an_executor_that_has_not_decided_keeps_the_logged_rate() -> None:
     assert new_settings(at.lanes, positions, {}, known, floors) == {}
     fresh = new_settings(at.lanes, positions, {query: 1.0}, known, floors)
     assert [(each, settings[place].setting) for each, settings in fresh.items()] == [(query, (0, 1.0))]
+
+
+def test_input_of_a_lookup_is_shed_unless_the_sums_of_its_groups_could_cancel() -> None:
+    """The other query has the same groups, but they are those of its result, so it is shed in both cases."""
+    shed = Simulated(at=revision(LOOKUP_SQL), means=(1.0, 2.0))
+    shed.run(CAPACITY / 3, 30)
+    shed.run(CAPACITY * 2, 30)
+    assert min(rates["Dear"] for rates in shed.rates) < 0.6
+    kept = Simulated(at=revision(LOOKUP_SQL), means=(1.0, -2.0))
+    kept.run(CAPACITY / 3, 30)
+    kept.run(CAPACITY * 2, 30)
+    assert min(rates["Dear"] for rates in kept.rates) == 1.0 > min(rates["Cheap"] for rates in kept.rates)

@@ -202,12 +202,15 @@ CREATE QUERY Outside WITH (max_error = 0.5, shed_where = 'v < 4') AS
     SELECT STREAMED r, COUNT(*) AS n, SUM(v) AS s FROM S LEFT JOIN K ON S.k = K.k GROUP BY r;
 CREATE QUERY Missing WITH (max_error = 0.5) AS SELECT STREAMED k AS r, COUNT(*) AS n, SUM(v) AS s FROM S
     WHERE NOT EXISTS (SELECT 1 FROM K WHERE K.k = S.k AND K.x < 7) GROUP BY k;
+CREATE QUERY Itself WITH (max_error = 0.5) AS SELECT STREAMED m AS r, COUNT(*) AS n, SUM(v) AS s
+    FROM (SELECT k, MAX(v) AS m FROM S GROUP BY k) G JOIN S ON G.k = S.k GROUP BY m;
 CREATE QUERY Exact AS SELECT STREAMED r, COUNT(*) AS n FROM S JOIN K ON S.k = K.k GROUP BY r"""
 #: The same joins, of the records with their shares s.
 JOINED = {
     "Inside": "SELECT r, v, s, x FROM stream JOIN relation USING (k) WHERE x < 7",
     "Outside": "SELECT r, v, s, x FROM stream LEFT JOIN relation USING (k)",
     "Missing": "SELECT k AS r, v, s, 0 AS x FROM stream ANTI JOIN (SELECT k FROM relation WHERE x < 7) USING (k)",
+    "Itself": "SELECT m AS r, v, s, 0 AS x FROM stream JOIN (SELECT k, max(v) AS m FROM whole GROUP BY k) USING (k)",
 }
 END = 100
 RATES = st.sampled_from([1.0, 0.75, 0.5, 0.25])
@@ -243,7 +246,7 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     ids = {named.name: named.id for named in (*catalog.queries(), *catalog.sources())}
     wanted = None
     if rates is not None:
-        wanted = [{ids["Inside"]: rate, ids["Outside"]: 1.25 - rate, ids["Missing"]: rate} for rate in rates]
+        wanted = [{ids[name]: 1.25 - rate if name == "Outside" else rate for name in JOINED} for rate in rates]
     world = World(topics, sheds=copy.deepcopy(sheds) if sheds else {})
     return run(world, catalog, targets, limits, crash_at, rates=wanted), ids
 
@@ -265,7 +268,8 @@ def estimates(logs, changes, rates: Rates, source: str, query: str) -> list[tupl
     relation = pl.DataFrame(
         [(k, *row) for k, row in last.items()], schema={"k": pl.Int64, "r": pl.String, "x": pl.Int64}, orient="row"
     )
-    assert len(stream.columns) == len(relation.columns) == 3
+    whole = pl.DataFrame([record[:2] for log in logs for record in log], schema=["k", "v"], orient="row")
+    assert len(stream.columns) == len(relation.columns) == len(whole.columns) + 1
     return duckdb.sql(
         f"""SELECT r, sum(s), sum(v * s), sum(v * greatest(x, 0) * s), sum(v * s) / sum(s),
             sum(s * (s - 1)), sum(v * v * s * (s - 1)) FROM ({JOINED[query]}) GROUP BY r ORDER BY r NULLS LAST"""
@@ -318,7 +322,7 @@ def check_estimates(world: World, ids, logs, changes) -> None:
         if row["_error"] is not None:
             least = max(1.96 * ones**0.5 / row["n"], 1.96 * squares**0.5 / row["s"] if row["s"] else 0.0)
             assert row["_error"] >= least * (1 - 1e-9)
-    for name in ("Outside", "Missing"):
+    for name in ("Outside", "Missing", "Itself"):
         assert {r: (row["n"], row["s"]) for r, row in found[name].items()} == {
             r: (pytest.approx(n, abs=0.51), pytest.approx(s, abs=0.51)) for r, n, s, *_ in known[name]
         }
