@@ -118,6 +118,11 @@ class _Move:
         """Whether a query reads a shared subplan that moves along."""
         return reads_any(query.links, self.subplans)
 
+    def halts(self, query: Query) -> bool:
+        """Whether a query is halted for the move. A query that is already in the fragment is not; another statement may
+        have halted it."""
+        return query.id in self.leaving or self.reads_moved(query)
+
     def placed(self, query: Query) -> Query:
         """A query with the same plan where it is after the move, with links to the subplans where these are."""
         if self.reads_moved(query):
@@ -146,14 +151,17 @@ def moved_to(fragment: str, queries: Sequence[Query], catalog: Catalog, environm
         moved = _planned_again(move.with_fragment(query), others, environment)
         changed[query.id] = moved
         others = msgspec.structs.replace(others, objects={**others.objects, moved.name.lower(): moved})
-    return [msgspec.structs.replace(query, halted=False) for query in changed.values()]
+    return [_resumed(query) if move.halts(query) else query for query in changed.values()]
+
+
+def _resumed(query: Query) -> Query:
+    return msgspec.structs.replace(query, halted=False)
 
 
 def halted_by_move(fragment: str, queries: Sequence[Query], catalog: Catalog) -> list[Query]:
     """The queries that must publish nothing while others move to a fragment: these, and the readers of the shared
     subplans that move along, so that nothing computes the subplans meanwhile."""
-    move = _Move.of(fragment, queries, catalog)
-    return [query for query in catalog.running() if query.id in move.leaving or move.reads_moved(query)]
+    return list(filter(_Move.of(fragment, queries, catalog).halts, catalog.running()))
 
 
 def _planned_again(query: Query, others: Catalog, environment: Environment) -> Query:

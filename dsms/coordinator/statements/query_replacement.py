@@ -94,9 +94,10 @@ def _check_still_there(statement: st.Statement, targets: Sequence[Query], claim:
     """Raises UserError if the query was dropped meanwhile. A new object under its name is another one: it was not
     halted."""
     if not targets or targets[0].id not in claim.ids:
-        names = ", ".join(f'"{name.text}"' for name in kind_of_statement(statement).changed_names(statement))
+        names = [f'"{name.text}"' for name in kind_of_statement(statement).changed_names(statement)]
+        what = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
         hint = "the statement changed nothing; create it again if you need it"
-        raise UserError(f"{names} was dropped while the statement waited", hint=hint)
+        raise UserError(f"{what} was dropped while the statement waited", hint=hint)
 
 
 def _resume(parts: ClusterParts, claim: Claim) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import msgspec
 
@@ -63,7 +64,7 @@ class ResultProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     `apart`, the partitions of its writer have different frontiers, and the record is valid for its own partition only.
     """
 
-    query: str
+    query: Annotated[str, msgspec.Meta(pattern=r"^o[0-9]+($|[@~])")]
     frontier: Int64
     epoch: int
     apart: bool = False
@@ -86,6 +87,9 @@ def read_entry(entry: Entry) -> ProgressEntry:
 
     >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).content
     WrittenDeadLetters(offset=5, count=2)
+    >>> read_entry(Entry(b"t/0", b'{"query": "x", "frontier": 5, "epoch": 1}', 0, 0))
+    Traceback (most recent call last):
+    operators.core.decoding.Malformed: Expected `str` matching regex '^o[0-9]+($|[@~])' - at `$.query`
     """
     parts = text_of(entry.key).split("/")
     if len(parts) == 2 and all(parts):

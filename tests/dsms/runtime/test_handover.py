@@ -190,6 +190,13 @@ def test_a_query_that_leaves_operators_to_others_starts_from_the_logs() -> None:
     assert results(services) == results(run([LOG], [placed_at([0, 0], [GROUPS, OVER_GROUPS], 1)], 1, [])[0])
 
 
+def test_a_query_that_is_already_in_the_fragment_stays_halted_by_another_statement() -> None:
+    catalog = placed_at([0, 1], [GROUPS, ROWS], 2)
+    halted = catalog.with_changed(msgspec.structs.replace(catalog.get("q1"), halted=True))
+    after = moved(halted, [0, 1], 1, 2)
+    assert (after.get("q0").fragment, after.get("q0").halted, after.get("q1").halted) == ("1", False, True)
+
+
 def test_a_query_that_comes_back_at_once_still_has_its_state() -> None:
     catalogs = [placed_at([0], [GROUPS], 2)]
     catalogs += [moved(catalogs[0], 0, 1, 2)]
