@@ -38,7 +38,7 @@ class HostRuns:
 
     def write(self, runs: Mapping[str, pl.DataFrame], disk_from: int | None = None) -> None:
         """Stores the runs: in the store up to the limit, the others on disk, and so are those of at least `disk_from`
-        bytes, which need not be encoded for the store. All are durable when this returns."""
+        bytes, which need not be encoded for the store. Those on disk are durable once `flush` has returned."""
         if not runs:
             return
         blobs = {name: frame_to_ipc(frame) for name, frame in runs_below(runs, disk_from).items()}
@@ -46,7 +46,12 @@ class HostRuns:
         if admitted:
             self._shared.put({name: run_fields(blob) for name, blob in blobs.items() if name in admitted})
         for name, frame in runs.items():
-            self._cache.write(name, frame, durable=name not in admitted)
+            self._cache.write(name, frame)
+
+    def flush(self, names: Iterable[str]) -> None:
+        """Waits until those of the runs that are not in the store are on the disk of this host."""
+        if listed := set(names):
+            self._cache.flush(listed - self._shared.resident().keys())
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from the store. Raises ExternalError if it is lost; recovery rebuilds
@@ -169,7 +174,7 @@ class HostRuns:
         gone = runs_to_spill(resident, limit, quotas)
         for name in sorted(gone):
             self.read(name)
-            self._cache.flush(name)
+        self._cache.flush(gone)
         self._release(gone)
         resident = {name: size for name, size in resident.items() if name not in gone}
         return RunLocations(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
@@ -91,7 +91,7 @@ class RunCache:
         except OSError:
             return False
         if durable:
-            self.flush(name)
+            self.flush([name])
         return True
 
     def read(self, name: str) -> pl.DataFrame | None:
@@ -126,11 +126,13 @@ class RunCache:
         """The file of a run."""
         return self._directory / (name.replace("/", "_") + ".arrow")
 
-    def flush(self, name: str) -> None:
-        """Flushes a run of this host to disk. Raises ExternalError if the disk is full or fails."""
+    def flush(self, names: Collection[str]) -> None:
+        """Flushes runs of this host to disk. Raises ExternalError if the disk is full or fails, or if one is lost."""
         try:
-            flush_to_disk(self.path(name))
-            flush_to_disk(self._directory)
+            for name in sorted(names):
+                flush_to_disk(self.path(name))
+            if names:
+                flush_to_disk(self._directory)
         except OSError as error:
             raise self._write_error(error) from error
 

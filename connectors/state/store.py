@@ -132,7 +132,13 @@ class RunStore(Protocol):
 
     def write(self, runs: Mapping[str, pl.DataFrame], disk_from: int | None = None) -> None:
         """Stores the runs: in shared memory up to the limit, the smallest first, the others on this host, and so are
-        those of at least `disk_from` bytes. All are durable when this returns. A retried task may write a run again."""
+        those of at least `disk_from` bytes. Those in shared memory are durable when this returns, the others once
+        `flush` has returned. A retried task may write a run again."""
+        ...
+
+    def flush(self, names: Iterable[str]) -> None:
+        """Waits until runs that are only on this host have reached its disk, so that they survive a loss of power.
+        Raises ExternalError if the disk is full or fails, or if one of the runs is lost."""
         ...
 
     def read(self, name: str) -> pl.DataFrame:

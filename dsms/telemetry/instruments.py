@@ -66,7 +66,7 @@ STEP_DURATION = Instrument(
     "s",
     ("fragment", "step"),
     "duration of a step of an epoch, as in traces",
-    "`publish`: Kafka is slow; `manifest`, `clean`: Redis or the disk",
+    "`publish`: Kafka; `flush`: the disk; `manifest`, `clean`: Redis or the disk",
 )
 BEHIND = Instrument(
     "dsms.records.behind",

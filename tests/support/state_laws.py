@@ -158,6 +158,16 @@ def large_runs_can_be_kept_out_of_shared_memory(state: StateUnderTest) -> None:
     assert runs.spill({"1/large", "1/small"}, None).disk.keys() == {"1/large"}
 
 
+def runs_can_be_flushed_wherever_they_are(state: StateUnderTest) -> None:
+    runs = state.runs(limit=size_of(state, LARGE) // 2)
+    runs.write({"1/large": LARGE, "1/small": SMALL})
+    runs.flush([])
+    runs.flush(["1/large", "1/small"])
+    assert runs.read("1/large").equals(LARGE)
+    with pytest.raises(ExternalError):
+        state.runs("elsewhere", limit=0).flush(["1/large"])
+
+
 def a_deleted_run_makes_room(state: StateUnderTest) -> None:
     size = size_of(state, LARGE)
     runs, elsewhere = state.runs(limit=size + size // 2), state.runs("elsewhere")
@@ -432,6 +442,7 @@ LAWS: tuple[Callable[[StateUnderTest], None], ...] = (
     a_run_that_is_nowhere_is_an_error,
     runs_beyond_the_limit_are_only_on_the_host_that_wrote_them,
     large_runs_can_be_kept_out_of_shared_memory,
+    runs_can_be_flushed_wherever_they_are,
     a_deleted_run_makes_room,
     spilled_runs_are_on_this_host_and_the_others_stay,
     a_part_of_the_runs_has_a_limit_of_its_own,

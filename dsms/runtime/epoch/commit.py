@@ -2,11 +2,12 @@
 
 The steps; after each of them there is a fault point for the crash tests:
 
-    computed          the stages have written the epoch's new runs to Redis; no manifest names them yet
+    computed          the stages have written the epoch's new runs to Redis, or to disk; no manifest names them yet
     begun             the Kafka transaction is open
     half_written      some records are in the transaction; no reader sees them
     written           results, dead letters and progress are in the transaction; brokers may not have acknowledged all
     committed         a read-committed reader sees all of them; if Kafka's answer was lost, they were read back
+    flushed           the new runs that are not in Redis are on the disk
     manifest_written  the manifest names the epoch's runs; next, old runs are deleted and large ones moved to disk
 
 Recovery
@@ -192,10 +193,13 @@ class Committer:
         self._publish(epoch, sources, published)
         self._faults.hit("committed")
         times.append(time.monotonic())
+        named = epoch.manifest.names()
+        self._runs.flush(named - self._run_names)
+        self._faults.hit("flushed")
+        times.append(time.monotonic())
         self._manifests.commit(self._claim, epoch.manifest.encode())
         self._faults.hit("manifest_written")
         times.append(time.monotonic())
-        named = epoch.manifest.names()
         moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
         after = replace(published, frontiers={**published.frontiers, **moved}, dead=dict(epoch.dead_upto))
         unnamed = (self._run_names - named) | epoch.unused_runs
@@ -204,7 +208,7 @@ class Committer:
         self._run_names = named
         self.run_locations = self._runs.spill(named, limit, quotas)
         times.append(time.monotonic())
-        self.steps = tuple(map(StepTime, ("publish", "manifest", "clean"), times, times[1:]))
+        self.steps = tuple(map(StepTime, ("publish", "flush", "manifest", "clean"), times, times[1:]))
         return after
 
     @contextmanager

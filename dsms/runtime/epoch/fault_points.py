@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-POINTS = ("computed", "begun", "half_written", "written", "committed", "manifest_written")
+POINTS = ("computed", "begun", "half_written", "written", "committed", "flushed", "manifest_written")
 POISON = "poison"
 
 

@@ -49,7 +49,9 @@ class Worker:
                 self._scheduler.sleep(0.3)
 
     def _step(self, runs: RunStore) -> None:
-        what = self._scheduler.random.choice(("write", "write", "read", "read", "check", "copy", "spill", "delete"))
+        what = self._scheduler.random.choice(
+            ("write", "write", "read", "read", "check", "copy", "flush", "spill", "delete")
+        )
         self.done[what] += 1
         getattr(self, f"_{what}")(runs, f"{self._name}/{self._chance(12)}")
 
@@ -70,6 +72,10 @@ class Worker:
         if runs.all_exist([name]):
             pieces = list(runs.pieces(name))
             runs.restore(name, sum(map(len, pieces)), pieces)
+
+    def _flush(self, runs: RunStore, name: str) -> None:
+        if runs.all_exist([name]):
+            runs.flush([name])
 
     def _spill(self, runs: RunStore, name: str) -> None:
         runs.spill({name, f"{name}/2"}, self._chance(2) * 10_000)

@@ -72,6 +72,7 @@ def a_host(directory: Path, *faults: Fault, seed: int = 7) -> Iterator[Host]:
 def test_runs_that_are_only_on_disk_survive_the_loss_of_memory(seed: int, tmp_path: Path) -> None:
     with a_host(tmp_path / "host", seed=seed) as host:
         host.run(lambda: host.runs(limit=0).write(FRAMES))
+        host.run(lambda: host.runs(limit=0).flush(FRAMES))
         host.disks.lose_unflushed(HOST)
         assert host.read() == dict.fromkeys(FRAMES, True)
 
