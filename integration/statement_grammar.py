@@ -284,7 +284,8 @@ class StatementGrammar:
         choices = {
             "topic": f"'{self._one(TOPICS)}'", "partitions": self._one(("1", "3", "0", "-1", "1000", "9" * 30, "x")),
             "format": self._one(("avro", "json", "x")), "weight": self._one(("2", "-1", "1e400", "nan", "x")),
-            "max_error": self._one(("0.1", "2", "x")), "deadline": self._one(("'5 SECONDS'", "'x'", "9")),
+            "max_error": self._one(("0.1", "2", "x")),
+            "max_loss": self._one(("0.5", "1", "x")), "deadline": self._one(("'5 SECONDS'", "'x'", "9")),
             "start": self._one(("earliest", "latest", "5", "-5", "'2024-01-01'", "9" * 30, "TIMESTAMP '2024-01-01'")),
             "shed_where": self._one(("'v > 1'", "'('", "'" + "(" * 500 + "'", "''")),
             "shared": self._one(("true", "maybe")),

@@ -184,7 +184,8 @@ def _(node: logical.Sample) -> str:
 
 @label.register
 def _(node: logical.Shed) -> str:
-    return "Shed" if node.where is None else f"Shed where {node.where}"
+    by = f" by {', '.join(node.by)}" if node.by else ""
+    return f"Shed{by}" if node.where is None else f"Shed{by} where {node.where}"
 
 
 @label.register

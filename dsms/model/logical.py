@@ -241,6 +241,8 @@ class Shed:
     """Load shedding: the rows that `query` keeps, each with its `__share`, the number of rows that it represents. The
     error of the results is estimated from the columns `keys` and `values`. If `where` is given, only rows whose column
     `where` is TRUE may be dropped. If `merged`, a group of the result may consist of several groups of `keys`.
+    With `by`, the hash of these columns decides, so rows that are equal in them are kept or dropped together; otherwise
+    the position of the row's record decides.
     """
 
     input: Node
@@ -249,6 +251,7 @@ class Shed:
     values: tuple[Value, ...]
     where: str | None = None
     merged: bool = field(default=False, metadata={ADDED_LATER: True})
+    by: tuple[str, ...] = field(default=(), metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

@@ -352,6 +352,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     former_fragment: Annotated[str | None, FieldRole("placement", "reset", reset_on_division=True)] = None
     #: Whether a statement has assigned it to its fragment, so that the load does not move it.
     pinned: Annotated[bool, FieldRole("declared", "carried")] = False
+    #: The largest part of the input of each stream that may be left out; None: none, or `max_error` is the bound.
+    max_loss: Annotated[float | None, FieldRole("quality", compared=True, in_former=True)] = None
 
     @property
     def hints(self) -> PlanHints:
@@ -394,7 +396,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     @property
     def sheddable(self) -> bool:
         """Whether its input may be shed."""
-        return self.max_error is not None and self.sketch_error is None
+        return self.max_loss is not None or (self.max_error is not None and self.sketch_error is None)
 
     @property
     def has_chosen_window_sizes(self) -> bool:
@@ -446,6 +448,7 @@ class Former(msgspec.Struct, frozen=True):
     #: In a hint: whether its uppermost operator with the rows of one of the other query's operators also gets that
     #: one's columns.
     merged: bool = False
+    max_loss: float | None = None
 
 
 class PlanHints(NamedTuple):

@@ -31,7 +31,7 @@ class Assignment(msgspec.Struct, frozen=True):
 class QueryStatus(msgspec.Struct, frozen=True):
     """The status of a query: its frontier (None: not known yet), the next offset by partition, why it failed, the
     fraction of its input that it keeps (`stays`), the number of shed rows (`left_out`), and whether it is late because
-    its bound on the error allows no more shedding.
+    its `bound` on the error allows no more shedding.
     """
 
     frontier: Int64 | None = None
@@ -54,6 +54,9 @@ class QueryStatus(msgspec.Struct, frozen=True):
     next_id: str = ""
     #: Why the next plan has failed.
     next_error: str = ""
+    #: The number of rows of which `left_out` were shed, and the option that limits shedding.
+    rows_to_shed: Natural = 0
+    bound: Literal["max_error", "max_loss"] = "max_error"
 
     @property
     def shed(self) -> str:
@@ -61,13 +64,26 @@ class QueryStatus(msgspec.Struct, frozen=True):
 
         >>> QueryStatus(stays=0.25, left_out=300).shed, QueryStatus(late=True).shed, QueryStatus(left_out=300).shed
         ('shed to 25 %, 300 rows left out', 'late: max_error allows no more shedding', '300 rows left out')
+        >>> QueryStatus(stays=0.75, left_out=300, rows_to_shed=1000, bound="max_loss").shed
+        'shed to 75 %, 300 of 1000 rows left out (30.0 %)'
         """
         words = [f"shed to {self.stays:.0%}".replace("%", " %")] if self.stays < 1 else []
-        words += [f"{self.left_out} rows left out"] if self.left_out else []
+        words += [self._left_out] if self.left_out else []
         words += [f"windows at {self.size:.0%} of their range".replace("%", " %")] if (self.size or 1) < 1 else []
         words += ["windows at their minimum size"] if self.size == 0 else []
         words += ["the windows do not fit in memory"] if not self.fits else []
-        return ", ".join([*words, *(["late: max_error allows no more shedding"] if self.late else [])])
+        return ", ".join([*words, *([f"late: {self.bound} allows no more shedding"] if self.late else [])])
+
+    @property
+    def _left_out(self) -> str:
+        """The rows that were shed; if the part that is missing is the error, also this part."""
+        if self.bound == "max_error":
+            return f"{self.left_out} rows left out"
+        return (
+            f"{self.left_out} of {self.rows_to_shed} rows left out ({self.left_out / self.rows_to_shed:.1%})".replace(
+                "%", " %"
+            )
+        )
 
 
 class CheckpointStatus(msgspec.Struct, frozen=True):

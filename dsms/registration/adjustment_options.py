@@ -1,5 +1,5 @@
-"""Checks the options that let the system adjust a query while it runs: MAX_ERROR and others for load shedding, and
-MEMORY, which bounds window sizes or sketches."""
+"""Checks the options that let the system adjust a query while it runs: MAX_ERROR, MAX_LOSS and others for load
+shedding, and MEMORY, which bounds window sizes or sketches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from dsms.planner.optimizer.window_ranges import ranged
 from operators.core.errors import SqlError, UserError
 from operators.kernels.near_values import MIN_ERROR
 
-_SHEDDING_OPTIONS = ("max_error", "deadline", "error_columns", "shed_where")
+_BOUNDS = ("max_error", "max_loss")
+_SHEDDING_OPTIONS = (*_BOUNDS, "deadline", "error_columns", "shed_where")
+#: The options that have no effect without estimates.
+_ESTIMATE_OPTIONS = ("error_columns", "shed_where")
 
 
 def check_shedding_options(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
@@ -25,13 +28,29 @@ def check_shedding_options(statement: st.ContinuousQuery, settings: Mapping[str,
     if given and statement.kind == "view":
         why = "readers of a view expect exact results"
         raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
-    if given and "max_error" not in settings:
-        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
+    if given and not any(bound in settings for bound in _BOUNDS):
+        bounds = "MAX_ERROR" if given[0].name in _ESTIMATE_OPTIONS else "MAX_ERROR or MAX_LOSS"
+        raise given[0].place.error(f"{given[0].name.upper()} needs {bounds}: without it no input is shed")
+    if "max_loss" in settings:
+        _check_max_loss(statement, settings)
     others = [clause for clause in given if clause.name != "max_error"]
     if others and "memory" in settings:
         raise others[0].place.error(
             f"{others[0].name.upper()} cannot be combined with MEMORY: with MEMORY no input is shed"
         )
+
+
+def _check_max_loss(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
+    """Raises SqlError for options that cannot be combined with MAX_LOSS."""
+    clauses = {clause.name: clause for clause in statement.clauses}
+    if "max_error" in settings:
+        why = "the one is for estimates of COUNT, SUM and AVG, the other for queries without aggregates"
+        raise clauses["max_loss"].place.error(f"MAX_LOSS cannot be combined with MAX_ERROR: {why}", "omit one of them")
+    if "memory" in settings:
+        raise clauses["memory"].place.error("MEMORY cannot be combined with MAX_LOSS", "omit one of them")
+    for name in (name for name in _ESTIMATE_OPTIONS if name in settings):
+        why = "with MAX_LOSS, results are not estimates"
+        raise clauses[name].place.error(f"{name.upper()} needs MAX_ERROR: {why}", f"omit {name.upper()}")
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:

@@ -164,6 +164,15 @@ def _max_error(clause: Clause) -> dict[str, object]:
     return {"max_error": error}
 
 
+def _max_loss(clause: Clause) -> dict[str, object]:
+    loss = _float(clause)
+    if not 0.0 < loss < 1.0:
+        raise _clause_error(
+            clause, f'MAX_LOSS needs a number between 0 and 1, not "{_word(clause)}"', "0.5 is half of the input"
+        )
+    return {"max_loss": loss}
+
+
 def _deadline(clause: Clause) -> dict[str, object]:
     words = _word(clause).split()
     unit = _SHORT.get(words[1].upper(), words[1]) if len(words) == 2 else ""
@@ -372,6 +381,7 @@ _RESULT = {
     "topic": _topic,
     "weight": _weight,
     "max_error": _max_error,
+    "max_loss": _max_loss,
     "deadline": _deadline,
     "error_columns": _error_columns,
     "shed_where": _shed_where,

@@ -99,6 +99,7 @@ def _is_divided_like(source: Source, query: Query) -> bool:
 def _check_settings(draft: Query) -> None:
     """Raises UserError for settings that require a single fragment to run the query."""
     given = {
+        "MAX_LOSS": draft.max_loss,
         "MAX_ERROR": draft.sheddable,
         "INSERT INTO": draft.fills,
         "STATE_MEMORY": draft.state_memory,

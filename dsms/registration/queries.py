@@ -192,7 +192,7 @@ def _check_compiles(query: PlannedQuery) -> None:
 def resolved_settings(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
     """The settings of the clauses, with START 'latest' resolved to an instant."""
     settings = result_settings(statement.clauses)
-    if "max_error" in settings and "memory" not in settings:
+    if "max_loss" in settings or ("max_error" in settings and "memory" not in settings):
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
         node = bind(WholeQuery(this=statement.select), catalog, environment.check_read)
@@ -291,6 +291,8 @@ def _quality_notices(query: Query) -> tuple[str, ...]:
         return (f"sketches: an error of at most {query.sketch_error:g}, within {query.memory:,} bytes for each group",)
     if query.memory is not None:
         return (f"its windows are as large as {query.memory:,} bytes of state allow",)
+    if query.max_loss is not None:
+        return (f"input may be shed: at most {query.max_loss:g} of each stream, DEADLINE {query.deadline} MS",)
     if query.max_error is None:
         return ()
     return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)

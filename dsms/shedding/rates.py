@@ -3,8 +3,9 @@ error.
 
 The method is that of "Load Shedding for Aggregation Queries over Data Streams" (Babcock, Datar, Motwani, ICDE 2004). If
 an aggregate keeps its input with probability p, the square of its relative error is C (1 - p) / p, where C depends on
-the number of rows and their spread. The largest weighted error is minimal when all weighted errors are equal, except
-for queries that have reached their bound on the error.
+the number of rows and their spread. A query that is not estimated has the error 1 - p, the part of its input that is
+left out. The largest weighted error is minimal when all weighted errors are equal, except for queries that have reached
+their bound on the error.
 """
 
 from __future__ import annotations
@@ -24,26 +25,34 @@ _HALVINGS = 60
 
 @dataclass(frozen=True)
 class Demand:
-    """A query whose input may be shed: `cost` is its seconds per record without shedding, `spread` the C above.
+    """A query whose input may be shed: `cost` is its seconds per record without shedding, `spread` the C above, or None
+    if its error is the part that is left out.
 
     >>> demand = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
     >>> demand.rate_for(0.02), demand.error(0.5)
     (0.5, 0.02)
+    >>> part = Demand("q", cost=1.0, spread=None, max_error=0.75)
+    >>> part.least, part.error(0.5)
+    (0.25, 0.5)
     """
 
     query: str
     cost: float
-    spread: float
+    spread: float | None
     max_error: float
     weight: float = 1.0
     deadline_s: float = 5.0
 
     def error(self, rate: float) -> float:
         """The relative error at a rate, at the confidence level of `spread`."""
+        if self.spread is None:
+            return 1 - rate
         return math.sqrt(self.spread * (1 - rate) / rate) if rate < 1 else 0.0
 
     def rate_for(self, error: float) -> float:
         """The least rate whose relative error is at most `error`."""
+        if self.spread is None:
+            return max(1 - error, STEP)
         if math.isinf(self.spread) or not error:
             return 1.0
         return max(self.spread / (self.spread + error * error), STEP)

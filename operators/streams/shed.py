@@ -12,7 +12,8 @@ import polars as pl
 
 from operators.core.delta import FROM, ORDER, RESERVED, Delta
 from operators.core.operator import Move, Step
-from operators.kernels.random_fraction import random_fractions
+from operators.core.stored_names import ADDED_LATER
+from operators.kernels.random_fraction import key_checksums, random_fractions
 from operators.state.trace import Trace
 from operators.streams.settings import Settings, settings_at
 
@@ -44,6 +45,15 @@ class ShedStatistics(msgspec.Struct, frozen=True, array_like=True):
     last: int
     groups: dict[int, Spread] = {}
     part: float = 1.0
+
+    def with_rows_of(self, other: ShedStatistics) -> ShedStatistics:
+        """The statistics of the input of two Sheds without groups, such as those of a stream that a query reads twice.
+
+        >>> ShedStatistics(10, 5, 0, 3).with_rows_of(ShedStatistics(20, 8, 1, 7))
+        ShedStatistics(rows=30, kept=13, first=0, last=7, groups={}, part=1.0)
+        """
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return ShedStatistics(self.rows + other.rows, self.kept + other.kept, first, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,10 @@ class Shed:
     are added up for each group; both are sampled to estimate the error. Rows whose column `where` is not TRUE are
     always kept.
 
+    Whether a row is kept is decided by a pseudo-random number: by default that of its record's position, with `by` that
+    of its values in these columns. So rows of several inputs that are equal in `by` are kept or left out together, if
+    the rates are the same (universe sampling: Kandula et al., Quickr, SIGMOD 2016).
+
     >>> from operators.streams.settings import settings_of
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
     >>> shed = Shed("o7").under(settings_of(0, [(500, 0.25)])).step(rows, (), Move(0, 9)).delta
@@ -96,6 +110,7 @@ class Shed:
     values: tuple[Value, ...] = ()
     where: str | None = None
     rates: Settings = field(default=(), repr=False, compare=False)
+    by: tuple[str, ...] = field(default=(), metadata={ADDED_LATER: True})
 
     def traces(self) -> tuple[Trace, ...]:
         """(): the operator is stateless."""
@@ -113,7 +128,8 @@ class Shed:
             rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
             return Step(_with_shares(delta.frame, np.ones(len(orders))))
-        kept = random_fractions(orders, _SALT) < rates
+        numbers = key_checksums(delta.frame, self.by) if self.by else orders
+        kept = random_fractions(numbers, _SALT) < rates
         return Step(_with_shares(delta.frame.filter(pl.Series(kept)), 1.0 / rates[kept]))
 
     def statistics(self, delta: Delta, kept: int) -> ShedStatistics | None:
@@ -122,7 +138,8 @@ class Shed:
             return None
         first, last = delta.frame.select(pl.col(FROM).min(), pl.col(FROM).max().alias("last")).row(0)
         part = 1.0 if self.where is None else int(self._open(delta.frame).sum()) / len(delta)
-        return ShedStatistics(len(delta), kept, first, last, self._groups(delta.frame), part)
+        groups = self._groups(delta.frame) if self.keys or self.values else {}
+        return ShedStatistics(len(delta), kept, first, last, groups, part)
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:
         """A mask of the rows that may be dropped."""

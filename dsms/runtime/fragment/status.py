@@ -83,6 +83,8 @@ def _query_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentS
         fits=size is None or size.fits,
         reached={source: min(part.frontier for part in at.positions[source].values()) for source in read},
         waits=tuple(_shown(wait, state) for _, wait in sorted(state.waits.items()) if wait.source in read),
+        rows_to_shed=observed.total if observed else 0,
+        bound="max_error" if output.sink is None or output.sink.max_loss is None else "max_loss",
     )
 
 

@@ -129,11 +129,14 @@ class Shedding:
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
         sink, observed = planned.sink, self.observed.get(query, ObservedInput())
-        assert sink is not None and sink.max_error is not None and sink.deadline is not None
+        assert sink is not None and sink.deadline is not None
+        cost, deadline_s = self.costs.query(query) * observed.part, sink.deadline / 1000
+        if sink.max_loss is not None:
+            return Demand(query, cost, None, sink.max_loss, sink.weight, deadline_s)
+        assert sink.max_error is not None
         shed = shed_of(planned.node)
         spread = observed.spread(window_length(planned.node), merged=shed is not None and shed.merged)
-        cost = self.costs.query(query) * observed.part
-        return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
+        return Demand(query, cost, spread, sink.max_error, sink.weight, deadline_s)
 
 
 def _without_small_change(before: float, rate: float, least: float) -> float:

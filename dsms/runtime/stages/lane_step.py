@@ -195,7 +195,8 @@ class _StageRun:
 
     def _note_shed_input(self, operator: Any, inputs: list[Delta], step: Step) -> None:
         if isinstance(operator, Shed) and (statistics := operator.statistics(inputs[0], len(step.delta))) is not None:
-            self.shed_input[operator.query] = statistics
+            before = self.shed_input.get(operator.query)
+            self.shed_input[operator.query] = statistics if before is None else before.with_rows_of(statistics)
 
     def _is_sent(self, vertex: int) -> bool:
         """Whether a vertex has output to send: in the source stage, if it depends on the source that is read."""

@@ -13,6 +13,7 @@ from dsms.model import logical
 from dsms.model.limits import Limits
 from dsms.model.objects import Former, Query
 from dsms.model.schema import schema
+from dsms.planner.optimizer.monotone_shedding import with_parts
 from dsms.planner.optimizer.shedding import with_shedding
 from dsms.planner.optimizer.sketches import approximated
 from dsms.planner.optimizer.window_ranges import with_ranges
@@ -27,12 +28,15 @@ from operators.expressions import Expression, column
 def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
     """Applies a query's options to its bound plan. With bounded memory, the system chooses sizes of windows at run time
     (`window_ranges`), or uses sketches if the query also allows an error (`sketches`). If its input may be shed, the
-    plan gets a Shed operator (`shedding`). All three are in `dsms.planner.optimizer`."""
+    plan gets Shed operators: one with estimates above it (`shedding`), or one for each stream (`monotone_shedding`).
+    All of these are in `dsms.planner.optimizer`."""
     node = with_ranges(node, query.id, bounded=query.memory is not None and query.sketch_error is None)
     if query.sketch_error is not None:
         return approximated(node, query.sketch_error)
     if not query.sheddable:
         return node
+    if query.max_loss is not None:
+        return with_parts(node, query.id)
     only = None if query.shed_where is None else partial(_shed_condition, query.shed_where)
     return with_shedding(node, query.id, error_columns=query.error_columns, only=only)
 

@@ -26,6 +26,7 @@ _RESULT_CLAUSES = (
     "TOPIC",
     "WEIGHT",
     "MAX_ERROR",
+    "MAX_LOSS",
     "DEADLINE",
     "ERROR_COLUMNS",
     "SHED_WHERE",
@@ -137,7 +138,7 @@ def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Sele
     windows = query.select.find(nodes.StreamWindow)
     if query.output is not None or windows:
         refused = windows or query.select
-        hint = "run the SELECT once; a continuous query sheds input by WITH (max_error = …)"
+        hint = "run the SELECT once; a continuous query sheds input by WITH (max_error = …) or WITH (max_loss = …)"
         raise error_at(refused, "WITH PREFERENCE is not supported in a continuous query", hint=hint)
     if sample := query.select.find(nodes.StreamSample, exp.TableSample):
         raise error_at(sample, "a SELECT with a preference cannot read a sample", hint="leave one of them out")

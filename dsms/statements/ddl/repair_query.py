@@ -33,7 +33,7 @@ def _apply(statement: RepairQuery, catalog: Catalog, environment: Environment) -
     query = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(query, Query) or not query.sheddable:
         raise statement.name.place.error(
-            f'"{query.name}" has nothing to repair', "only queries with MAX_ERROR shed input"
+            f'"{query.name}" has nothing to repair', "only queries with MAX_ERROR or MAX_LOSS shed input"
         )
     after = replaced(catalog, [query], environment)
     notices = (replacement_notice(after.find(query.name)),)

@@ -35,6 +35,12 @@ LOOKUP_SQL = "REGISTER SOURCE U (v INT, r VARCHAR) FROM u; CREATE STREAM K OVER 
 )
 
 
+#: The cheap query is not estimated: at least half of its input is kept.
+MIXED = SQL[: SQL.index("CREATE QUERY Cheap")] + (
+    "CREATE QUERY Cheap WITH (max_loss = 0.5, deadline = '4 s') AS SELECT STREAMED DISTINCT v FROM A [Range 2 Seconds]"
+)
+
+
 def revision(sql: str = SQL) -> Revision:
     catalog, _ = apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))
     return revised(plan_fragment(catalog, TARGETS), Manifest(), set())
@@ -159,6 +165,18 @@ def test_burst_is_shed_even_if_one_batch_could_hold_it() -> None:
     after = len(burst.rates)
     burst.run(CAPACITY / 3, 20)
     assert max(burst.lags[after:]) <= DEADLINE_S
+    assert burst.rates[-1] == {"Dear": 1.0, "Cheap": 1.0}
+
+
+def test_a_part_and_estimates_are_shed_together() -> None:
+    burst = Simulated(at=revision(MIXED))
+    burst.run(CAPACITY / 3, 10)
+    calm = len(burst.lags)
+    burst.run(3 * CAPACITY, 60)
+    assert max(burst.lags) <= DEADLINE_S
+    assert all(0.5 <= rates["Cheap"] < 1 for rates in burst.rates[calm + 4 :])
+    assert all(rates["Dear"] < rates["Cheap"] for rates in burst.rates[calm + 4 :])
+    burst.run(CAPACITY / 3, 20)
     assert burst.rates[-1] == {"Dear": 1.0, "Cheap": 1.0}
 
 

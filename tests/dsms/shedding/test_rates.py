@@ -18,7 +18,7 @@ DEMAND = st.builds(
     Demand,
     query=st.just(""),
     cost=st.floats(0.001, 1.0),
-    spread=st.floats(1e-6, 1e-2),
+    spread=st.none() | st.floats(1e-6, 1e-2),
     max_error=st.floats(0.01, 0.3),
     weight=st.sampled_from([0.5, 1.0, 2.0, 8.0]),
     deadline_s=st.just(2.0),
@@ -118,3 +118,17 @@ def test_the_spread_is_that_of_the_smallest_group_of_a_window() -> None:
     two = seen.after(0.0, 1, ShedStatistics(1000, 500, 0, 99, groups))
     assert two.spread(window=200) == pytest.approx(2.33**2 * 1.25 / 400)
     assert (two.dropped, two.rate) == (500, 0.75)
+
+
+def test_a_query_that_is_not_estimated_keeps_its_part_and_shares_the_load_by_weight() -> None:
+    """The errors are 1 - p of the joined query, and sqrt(C (1 - p) / p) of the estimated one."""
+    pairs, total = Demand("pairs", 0.01, None, 0.5), Demand("total", 0.01, 1e-3, 0.1)
+    cost = 0.9 * (pairs.cost + total.cost)
+    rates = fair_rates([pairs, total], cost)
+    assert 1 - rates["pairs"] == pytest.approx(total.error(rates["total"]))
+    heavy = fair_rates([replace(pairs, weight=4.0), total], cost)
+    assert 4 * (1 - heavy["pairs"]) == pytest.approx(total.error(heavy["total"]))
+    assert heavy["pairs"] > rates["pairs"] and heavy["total"] < rates["total"]
+    decision = decide([pairs, total], Load(unread=100_000, arrivals=1_000))
+    assert decision.late == {"pairs", "total"}
+    assert decision.rates["pairs"] >= 0.5

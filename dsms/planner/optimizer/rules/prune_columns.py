@@ -80,7 +80,8 @@ def _(node: logical.Sample, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.Shed, names: Names, keyed: bool) -> logical.Node:
-    read = {*node.keys, *(name for value in node.values for name in value.columns), *filter(None, (node.where,))}
+    values = (name for value in node.values for name in value.columns)
+    read = {*node.keys, *values, *filter(None, (node.where,)), *node.by}
     return with_inputs(node, (_pruned(node.input, names - {SHARE} | read, keyed=keyed),))
 
 

@@ -119,9 +119,8 @@ def _(node: logical.Sample, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Shed, builder: Builder) -> Port:
-    return stateless(
-        Shed(node.query, node.keys, node.values, node.where), lower(node.input, builder), schema(node), builder
-    )
+    operator = Shed(node.query, node.keys, node.values, node.where, by=node.by)
+    return stateless(operator, lower(node.input, builder), schema(node), builder)
 
 
 @lowering.register
