@@ -185,6 +185,7 @@ def _(node: logical.Sample) -> str:
 @label.register
 def _(node: logical.Shed) -> str:
     by = f" by {', '.join(node.by)}" if node.by else ""
+    by += " by preference" if node.prefers else ""
     return f"Shed{by}" if node.where is None else f"Shed{by} where {node.where}"
 
 

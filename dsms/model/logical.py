@@ -242,7 +242,8 @@ class Shed:
     error of the results is estimated from the columns `keys` and `values`. If `where` is given, only rows whose column
     `where` is TRUE may be dropped. If `merged`, a group of the result may consist of several groups of `keys`.
     With `by`, the hash of these columns decides, so rows that are equal in them are kept or dropped together; otherwise
-    the position of the row's record decides.
+    the position of the row's record decides. If `prefers` names a column, the rate of a row may depend on its value
+    there.
     """
 
     input: Node
@@ -252,6 +253,7 @@ class Shed:
     where: str | None = None
     merged: bool = field(default=False, metadata={ADDED_LATER: True})
     by: tuple[str, ...] = field(default=(), metadata={ADDED_LATER: True})
+    prefers: str = field(default="", metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

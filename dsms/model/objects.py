@@ -244,6 +244,10 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
         return pa.schema([self.schema.field(name) for name in self.keys])
 
 
+#: Whether values that occur often ("desc") or rarely come first, and the name of the column.
+ValuePreference = tuple[Literal["asc", "desc"], str]
+
+
 class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     """A continuous query with a result topic; `kind` is "view" if other queries may read it by name. Each field states
     its role: what it is about, and what becomes of it when the query changes."""
@@ -354,6 +358,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     pinned: Annotated[bool, FieldRole("declared", "carried")] = False
     #: The largest part of the input of each stream that may be left out; None: none, or `max_error` is the bound.
     max_loss: Annotated[float | None, FieldRole("quality", compared=True, in_former=True)] = None
+    #: Which values of a column are kept first when its input is shed: the frequent or the rare ones; None: all alike.
+    preference: Annotated[ValuePreference | None, FieldRole("quality", compared=True, in_former=True)] = None
 
     @property
     def hints(self) -> PlanHints:
@@ -449,6 +455,7 @@ class Former(msgspec.Struct, frozen=True):
     #: one's columns.
     merged: bool = False
     max_loss: float | None = None
+    preference: ValuePreference | None = None
 
 
 class PlanHints(NamedTuple):

@@ -279,6 +279,8 @@ class ContinuousQuery(Statement):
     stream: bool = False
     #: For a continuous INSERT: the id of the table that it fills; its clauses name the topic.
     fills: str | None = None
+    #: Which part of its input is kept first when input is shed.
+    preference: Preference | None = None
 
     def with_columns(self, names: Sequence[Name]) -> ContinuousQuery:
         """The query with its columns renamed."""

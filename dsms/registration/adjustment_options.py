@@ -10,7 +10,7 @@ import msgspec
 
 from dsms.model import logical
 from dsms.model import statements as st
-from dsms.model.objects import Query
+from dsms.model.objects import Query, ValuePreference
 from dsms.planner.optimizer.sketches import LARGEST_ERROR, least_error, memory_of
 from dsms.planner.optimizer.window_ranges import ranged
 from operators.core.errors import SqlError, UserError
@@ -31,6 +31,7 @@ def check_shedding_options(statement: st.ContinuousQuery, settings: Mapping[str,
     if given and not any(bound in settings for bound in _BOUNDS):
         bounds = "MAX_ERROR" if given[0].name in _ESTIMATE_OPTIONS else "MAX_ERROR or MAX_LOSS"
         raise given[0].place.error(f"{given[0].name.upper()} needs {bounds}: without it no input is shed")
+    _check_preference(statement, settings)
     if "max_loss" in settings:
         _check_max_loss(statement, settings)
     others = [clause for clause in given if clause.name != "max_error"]
@@ -51,6 +52,28 @@ def _check_max_loss(statement: st.ContinuousQuery, settings: Mapping[str, Any]) 
     for name in (name for name in _ESTIMATE_OPTIONS if name in settings):
         why = "with MAX_LOSS, results are not estimates"
         raise clauses[name].place.error(f"{name.upper()} needs MAX_ERROR: {why}", f"omit {name.upper()}")
+
+
+def _check_preference(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
+    """Raises SqlError for a preference that does not say what is shed."""
+    if (preference := statement.preference) is None:
+        return
+    place = preference.estimates[0].place
+    if "max_loss" not in settings:
+        hint = "add WITH (max_loss = …) after the name of the query"
+        raise place.error("WITH PREFERENCE in a continuous query needs MAX_LOSS: without it no input is shed", hint)
+    if len(preference.estimates) > 1 or preference.estimates[0].by_amount:
+        raise place.error("WITH PREFERENCE in a continuous query takes one COUNT(column)")
+    if preference.fade != 1.0 or preference.window is not None or preference.budget_s is not None:
+        why = "its recent input and its deadline determine what is kept"
+        raise place.error(f"FADE FACTOR, WINDOW and BUDGET are not supported in a continuous query: {why}", "omit them")
+
+
+def value_preference(statement: st.ContinuousQuery) -> ValuePreference | None:
+    """The preference of a statement, checked before; None if all values are alike to it."""
+    if statement.preference is None or statement.preference.direction == "weighted":
+        return None
+    return statement.preference.direction, statement.preference.estimates[0].column
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:

@@ -21,7 +21,7 @@ from dsms.model.topic_rules import check_result
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
-from dsms.registration.adjustment_options import check_shedding_options, with_memory
+from dsms.registration.adjustment_options import check_shedding_options, value_preference, with_memory
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.deleted_records import first_offsets, reads_of
 from dsms.registration.division import check_divisible, check_fragment, divided_among, with_dead_letter_writers
@@ -214,6 +214,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
         "topic": RESULT_PREFIX + name.text,
         "stream": statement.stream,
         "fills": statement.fills,
+        "preference": value_preference(statement),
         "fields_named": True,
         "streams_united": True,
     }

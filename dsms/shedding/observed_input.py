@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from operators.streams.shed import ShedStatistics, Spread
 _QUANTILE = 2.33
 #: Groups with fewer decayed rows than this are forgotten.
 _LEAST = 0.01
+#: The most values that are counted.
+_MOST_COUNTED = 1024
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class ObservedInput:
     #: Rows and instants by source partition.
     spans: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     groups: Mapping[int, Spread] = field(default_factory=dict)
+    #: The recent rows with each of the most frequent values of the preferred column, by the value's CRC-32.
+    counts: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def dropped(self) -> int:
@@ -73,6 +78,7 @@ class ObservedInput:
                 partition: (rows * fade + statistics.rows, span * fade + statistics.last - statistics.first + 1),
             },
             {key: group for key, group in faded.items() if group.rows > _LEAST},
+            _counted(self.counts, fade, statistics.counts),
         )
 
     def rows_in(self, window: int | None) -> float:
@@ -110,6 +116,15 @@ def _relative(group: Spread) -> float:
     ratios = [group.rows * squares / (plain * plain) if plain else math.inf for plain, squares in group.sums]
     least = 1.0 if group.part > 1 - 1e-9 else 0.0
     return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in ratios)])
+
+
+def _counted(counts: Mapping[int, float], fade: float, more: Mapping[int, float]) -> dict[int, float]:
+    """The counts with those of more rows; the most frequent values are kept."""
+    if not counts and not more:
+        return {}
+    total = Counter({value: count * fade for value, count in counts.items()})
+    total.update(more)
+    return {value: count for value, count in total.most_common(_MOST_COUNTED) if count > _LEAST}
 
 
 def _faded(group: Spread, fade: float) -> Spread:

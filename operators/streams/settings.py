@@ -11,13 +11,14 @@ import numpy as np
 
 from operators.core.decoding import Int64, Natural
 from operators.core.delta import BEGINNING, ORDER_SHIFT, SOURCE_SHIFT
+from operators.streams.preferred_values import Fraction, Preferred, as_whole
 
 #: The bits of an order that are the position of the record: partition and offset.
 _PLACE = (1 << SOURCE_SHIFT) - 1
 #: An offset of a partition, and the fraction that is valid from there on.
-Setting = tuple[int, float]
+Setting = tuple[int, Fraction]
 #: Fractions by position (partition and offset as a single number), ascending.
-Settings = tuple[tuple[int, float], ...]
+Settings = tuple[tuple[int, Fraction], ...]
 
 
 class LoggedSetting(NamedTuple):
@@ -27,7 +28,7 @@ class LoggedSetting(NamedTuple):
     """
 
     offset: Natural
-    fraction: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] | Preferred
     frontier: Int64 = BEGINNING
     high: Int64 | None = None
 
@@ -55,7 +56,17 @@ def settings_at(settings: Settings, orders: np.ndarray) -> np.ndarray:
     """
     if not settings:
         return np.ones(len(orders))
-    known, fractions = (np.array(column) for column in zip(*settings, strict=True))
-    at = np.searchsorted(known, orders & _PLACE, side="right") - 1
+    fractions = np.array([as_whole(fraction) for _, fraction in settings])
+    at = numbers_at(settings, orders)
     found: np.ndarray = np.where(at >= 0, fractions[np.maximum(at, 0)], 1.0)
     return found
+
+
+def numbers_at(settings: Settings, orders: np.ndarray) -> np.ndarray:
+    """Returns the number of the setting that is valid for each order; -1 where nothing was set.
+
+    >>> numbers_at(((3, 1.0), (5, 0.25)), np.array([2, 3, 9])).tolist()
+    [-1, 0, 1]
+    """
+    known = np.array([position for position, _ in settings], np.int64)
+    return np.searchsorted(known, orders & _PLACE, side="right") - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -15,7 +16,8 @@ from operators.core.operator import Move, Step
 from operators.core.stored_names import ADDED_LATER
 from operators.kernels.random_fraction import key_checksums, random_fractions
 from operators.state.trace import Trace
-from operators.streams.settings import Settings, settings_at
+from operators.streams.preferred_values import Preferred
+from operators.streams.settings import Settings, numbers_at, settings_at
 
 #: The column with the number of elements that a kept element represents: the inverse of its probability of being kept.
 SHARE = "__share"
@@ -23,6 +25,8 @@ SHARE = "__share"
 _SALT = 1 << 20
 #: How many rows are sampled to estimate how values and groups are distributed.
 _SAMPLE_SIZE = 2048
+#: The most values of a column that are counted in a sample.
+_MOST_COUNTED = 1024
 _KEY, _OPEN = "\0key", "\0open"
 
 
@@ -45,12 +49,14 @@ class ShedStatistics(msgspec.Struct, frozen=True, array_like=True):
     last: int
     groups: dict[int, Spread] = {}
     part: float = 1.0
+    #: The number of rows with each of the most frequent values of the preferred column, by the value's CRC-32.
+    counts: dict[int, float] = {}
 
     def with_rows_of(self, other: ShedStatistics) -> ShedStatistics:
         """The statistics of the input of two Sheds without groups, such as those of a stream that a query reads twice.
 
         >>> ShedStatistics(10, 5, 0, 3).with_rows_of(ShedStatistics(20, 8, 1, 7))
-        ShedStatistics(rows=30, kept=13, first=0, last=7, groups={}, part=1.0)
+        ShedStatistics(rows=30, kept=13, first=0, last=7, groups={}, part=1.0, counts={})
         """
         first, last = min(self.first, other.first), max(self.last, other.last)
         return ShedStatistics(self.rows + other.rows, self.kept + other.kept, first, last)
@@ -95,7 +101,8 @@ class Shed:
 
     Whether a row is kept is decided by a pseudo-random number: by default that of its record's position, with `by` that
     of its values in these columns. So rows of several inputs that are equal in `by` are kept or left out together, if
-    the rates are the same (universe sampling: Kandula et al., Quickr, SIGMOD 2016).
+    the rates are the same (universe sampling: Kandula et al., Quickr, SIGMOD 2016). With `prefers`, rates may depend on
+    the value of this column, whose most frequent values are counted in samples.
 
     >>> from operators.streams.settings import settings_of
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
@@ -111,6 +118,7 @@ class Shed:
     where: str | None = None
     rates: Settings = field(default=(), repr=False, compare=False)
     by: tuple[str, ...] = field(default=(), metadata={ADDED_LATER: True})
+    prefers: str = field(default="", metadata={ADDED_LATER: True})
 
     def traces(self) -> tuple[Trace, ...]:
         """(): the operator is stateless."""
@@ -123,7 +131,7 @@ class Shed:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """Returns the elements that are kept, with their shares."""
         orders = delta.frame[ORDER].to_numpy()
-        rates = settings_at(self.rates, orders)
+        rates = self._rates(delta.frame, orders)
         if self.where is not None:
             rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
@@ -132,6 +140,17 @@ class Shed:
         kept = random_fractions(numbers, _SALT) < rates
         return Step(_with_shares(delta.frame.filter(pl.Series(kept)), 1.0 / rates[kept]))
 
+    def _rates(self, frame: pl.DataFrame, orders: np.ndarray) -> np.ndarray:
+        """The rate of each row."""
+        rates = settings_at(self.rates, orders)
+        if not self.prefers or (rates >= 1.0).all():
+            return rates
+        values, numbers = key_checksums(frame, (self.prefers,)), numbers_at(self.rates, orders)
+        for number, (_, fraction) in enumerate(self.rates):
+            if isinstance(fraction, Preferred):
+                rates = np.where(numbers == number, fraction.rates(values), rates)
+        return rates
+
     def statistics(self, delta: Delta, kept: int) -> ShedStatistics | None:
         """Describes a delta of which `kept` elements were kept; None if it is empty."""
         if not len(delta):
@@ -139,7 +158,17 @@ class Shed:
         first, last = delta.frame.select(pl.col(FROM).min(), pl.col(FROM).max().alias("last")).row(0)
         part = 1.0 if self.where is None else int(self._open(delta.frame).sum()) / len(delta)
         groups = self._groups(delta.frame) if self.keys or self.values else {}
-        return ShedStatistics(len(delta), kept, first, last, groups, part)
+        return ShedStatistics(len(delta), kept, first, last, groups, part, self._counts(delta.frame))
+
+    def _counts(self, frame: pl.DataFrame) -> dict[int, float]:
+        """Returns how often the most frequent values of the preferred column occur, estimated from evenly spaced
+        rows."""
+        if not self.prefers:
+            return {}
+        sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
+        times = frame.height / sample.height
+        counts = Counter(key_checksums(sample, (self.prefers,)).tolist())
+        return {value: count * times for value, count in counts.most_common(_MOST_COUNTED)}
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:
         """A mask of the rows that may be dropped."""

@@ -11,15 +11,19 @@ kept is chosen by `shed_keys`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from dsms.model import logical
+from dsms.model.objects import ValuePreference
 from dsms.model.properties import append_only, inputs, keys, walk
 from dsms.model.replace_inputs import with_inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.column_projections import unchanged
+from dsms.planner.optimizer.carried_column import with_carried_column
 from dsms.planner.optimizer.shed_keys import Place, shed_keys
 from operators.core.errors import UserError
+from operators.expressions import Expression, column
 from operators.sync.sync_points import Periodic
 
 _REFUSED: Final[Mapping[type, tuple[str, str]]] = {
@@ -32,17 +36,50 @@ _REFUSED: Final[Mapping[type, tuple[str, str]]] = {
     logical.Recursion: ("WITH RECURSIVE", "how much of the result depends on a record is not known"),
     logical.Final: ("EMIT FINAL", "it is for groups"),
 }
+#: The column that has the values of a preference.
+_PREFERRED: Final = "__preferred"
 _LATER: Final = "the instant at which a row enters depends on which records are left out"
 
 
-def with_parts(node: logical.Node, query: str) -> logical.Node:
-    """The bound plan of a query with a Shed for each stream that it reads.
+def with_parts(node: logical.Node, query: str, preference: ValuePreference | None = None) -> logical.Node:
+    """The bound plan of a query with a Shed for each stream that it reads. With a preference, the rates of its only
+    stream depend on the values of a column.
 
     Raises UserError, with the SQL construct and the reason, if the result over a part of the input is not a part of the
-    result."""
+    result, or if a preference does not fit the query."""
     _check(node, top=True)
     shed = dict(_inputs_to_shed(node, ()))
+    if preference is not None:
+        return _with_preference(node, shed, query, preference[1])
     return _with_sheds(node, (), shed, shed_keys(node, shed), query)
+
+
+def _with_preference(
+    node: logical.Node, shed: Mapping[Place, logical.Node], query: str, column_name: str
+) -> logical.Node:
+    if len(shed) > 1:
+        raise UserError("WITH PREFERENCE in a continuous query needs a single stream", hint="read one stream, once")
+    ((at, read),) = shed.items()
+    carried = with_carried_column(read, _PREFERRED, partial(_column, column_name))
+    kept = logical.Shed(carried, query, (), (), prefers=_PREFERRED)
+    return _replaced(node, at, logical.Project(kept, unchanged(schema(read))))
+
+
+def _column(name: str, stream: logical.StreamScan) -> Expression:
+    for field in schema(stream):
+        if field.name.casefold() == name.casefold():
+            return column(field)
+    hint = f"have: {', '.join(schema(stream).names)}"
+    raise UserError(f'WITH PREFERENCE: stream "{stream.stream}" has no column "{name}"', hint=hint)
+
+
+def _replaced(node: logical.Node, at: Place, by: logical.Node) -> logical.Node:
+    """The plan with another node at a place."""
+    if not at:
+        return by
+    below = list(inputs(node))
+    below[at[0]] = _replaced(below[at[0]], at[1:], by)
+    return with_inputs(node, tuple(below))
 
 
 def _with_sheds(

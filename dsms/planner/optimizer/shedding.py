@@ -7,16 +7,15 @@ has a share, the inverse of the probability with which it was kept. The aggregat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from dsms.model import logical
-from dsms.model.properties import append_only, inputs, walk
-from dsms.model.replace_inputs import with_inputs
+from dsms.model.properties import append_only, walk
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.column_projections import unchanged
+from dsms.planner.optimizer.carried_column import OverStream, with_carried_column
 from dsms.planner.optimizer.error_columns import CONFIDENCE, ERROR, with_errors
 from dsms.planner.optimizer.shed_estimates import SHEDDABLE, EstimateInputs, estimate
 from dsms.planner.optimizer.shed_lookups import lookup_of, stream_below, stream_origin, with_shed
@@ -24,7 +23,7 @@ from dsms.planner.optimizer.shed_measures import measures
 from operators.aggregates import ALIASES
 from operators.aggregates.aggregate import Aggregate
 from operators.core.errors import UserError
-from operators.expressions import Column, Expression, columns
+from operators.expressions import Column, columns
 
 #: The column that says whether a row may be dropped.
 _ONLY = "__only"
@@ -68,12 +67,8 @@ _HINTS = {
 }
 
 
-#: A condition over the columns of a stream: rows for which it is not TRUE are never dropped.
-ShedCondition = Callable[[logical.StreamScan], Expression]
-
-
 def with_shedding(
-    node: logical.Node, query: str, *, error_columns: bool, only: ShedCondition | None = None
+    node: logical.Node, query: str, *, error_columns: bool, only: OverStream | None = None
 ) -> logical.Node:
     """The bound plan of a query with a Shed below its group-by. If `error_columns`, each row has its error and the
     confidence.
@@ -107,7 +102,7 @@ class _Request:
 
     query: str
     errors: bool
-    only: ShedCondition | None
+    only: OverStream | None
 
 
 #: A plan, and the names of those of its columns that are estimates.
@@ -230,21 +225,9 @@ def _shed(node: logical.GroupBy, request: _Request) -> logical.Shed:
     measured = measures(node, windows, where=request.only is not None)
     for aggregate, why in measured.unknown:
         raise _refused(f"{aggregate.function.upper()} over columns of a join", why)
-    source = measured.input if request.only is None else _with_condition(measured.input, request.only)
+    source = measured.input if request.only is None else with_carried_column(measured.input, _ONLY, request.only)
     where = None if request.only is None else _ONLY
     return logical.Shed(source, request.query, measured.keys, measured.values, where, merged=measured.merged)
-
-
-def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:
-    """The input of a group-by with the condition as a column of each row."""
-    match node:
-        case logical.StreamScan():
-            return logical.Project(node, (*unchanged(schema(node)), (_ONLY, only(node))))
-        case logical.Project():
-            carried = (_ONLY, Column(_ONLY, pa.bool_()))
-            return replace(node, input=_with_condition(node.input, only), outputs=(*node.outputs, carried))
-    (below,) = inputs(node)
-    return with_inputs(node, (_with_condition(below, only),))
 
 
 def _check_aggregate(aggregate: Aggregate) -> None:

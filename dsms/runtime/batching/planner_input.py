@@ -10,6 +10,7 @@ from connectors.kafka.client.config import KafkaSettings
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.batch_size import equal_part
 from dsms.runtime.lanes.manifest import Position, SourcePartition
+from operators.streams.preferred_values import Fraction
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class PlannerInput:
     cluster: str
     fragment: str
     #: The wanted settings of queries: the rates of shedding, and the sizes of windows.
-    settings: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Fraction] = field(default_factory=dict)
     #: The sources from which nothing is read for now.
     suspended_sources: frozenset[str] = frozenset()
     #: The records that statements have skipped, as offsets by source partition.

@@ -128,7 +128,7 @@ def _shifted_shedding(shedding: Shedding, by: float, latest: float = float("inf"
 
 
 def _without_rates(shedding: Shedding) -> Shedding:
-    return replace(shedding, decision=SheddingDecision({}), observed=_bounded(shedding.observed))
+    return replace(shedding, decision=SheddingDecision({}), preferred={}, observed=_bounded(shedding.observed))
 
 
 def _bounded(observed: Mapping[str, ObservedInput]) -> dict[str, ObservedInput]:

@@ -29,6 +29,7 @@ from dsms.scheduling.policies import WeightedFair
 from dsms.scheduling.ready import Moment
 from dsms.scheduling.registry import parse_policy
 from dsms.scheduling.tuning import TunableSettings
+from operators.streams.preferred_values import Fraction
 
 #: How many revisions (plans with their lanes) are kept after a change of the plan: the running or planned batch may
 #: have been planned with any of them. Spark plans no batch between the end of a batch and its `BatchEnded`, so after
@@ -81,9 +82,9 @@ class FragmentState:
         return frozenset([*self.failures, *others])
 
     @property
-    def settings(self) -> dict[str, float]:
+    def settings(self) -> dict[str, Fraction]:
         """The wanted settings of queries: the rates of shedding, and the sizes of windows."""
-        return {**self.shedding.decision.rates, **self.window_sizes.fractions}
+        return {**self.shedding.wanted, **self.window_sizes.fractions}
 
     @property
     def batch_records(self) -> int:

@@ -16,7 +16,9 @@ from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.shedding.costs import Costs, ShedWork
 from dsms.shedding.observed_input import ObservedInput
+from dsms.shedding.preferences import preferred, still_right
 from dsms.shedding.rates import STEP, Demand, Load, SheddingDecision, decide
+from operators.streams.preferred_values import Fraction, Preferred
 from operators.streams.shed import Shed
 
 #: The half-life of an epoch's weight in the costs, whose lines need both long and short epochs; and the half-life of
@@ -55,6 +57,13 @@ class Shedding:
     batch_s: float = math.inf
     #: By what factor work is faster than the costs say; learned from batches that took less time than they may.
     speedup: float = 1.0
+    #: The rates by value of the queries with a preference whose input is shed.
+    preferred: Mapping[str, Preferred] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> dict[str, Fraction]:
+        """The rates that were decided, by query."""
+        return {**self.decision.rates, **self.preferred}
 
     def after(
         self, epoch: Epoch, revision: Revision, at: float, seconds: float, logged: Mapping[str, float] | None = None
@@ -102,7 +111,20 @@ class Shedding:
             for demand in demands
         }
         batch = int(_BACKLOG_PART * waiting + _BATCHES_OF_ARRIVALS * self.arrival_rate * known.batch_s)
-        return replace(known, decision=replace(decision, rates=rates), batch_records=batch or None)
+        by_value = dict(self._preferred(rates, revision))
+        return replace(known, decision=replace(decision, rates=rates), batch_records=batch or None, preferred=by_value)
+
+    def _preferred(self, rates: Mapping[str, float], revision: Revision) -> Iterator[tuple[str, Preferred]]:
+        """The rates by value, for queries with a preference. They stay while they keep the decided part."""
+        for query, rate in rates.items():
+            sink, observed = revision.plan.queries[query].sink, self.observed.get(query, ObservedInput())
+            if sink is None or sink.preference is None or rate >= 1 or not observed.recent:
+                continue
+            before = self.preferred.get(query)
+            if before is not None and before.fraction == rate and still_right(before, observed.counts, observed.recent):
+                yield query, before
+            else:
+                yield query, preferred(rate, sink.preference[0], observed.counts, observed.recent)
 
     def _batch_seconds(self, demands: Sequence[Demand]) -> float:
         """The seconds that a batch may take."""

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dsms.planner.physical.lane import Lane
 from dsms.runtime.batching.offsets import Ends, LoggedSettings, Positions
 from dsms.runtime.lanes.manifest import Position, SourcePartition
-from operators.streams.settings import LoggedSetting
+from operators.streams.preferred_values import Fraction, as_whole
+from operators.streams.settings import LoggedSetting, Setting
 
 
 def adjustable(lanes: Mapping[str, Lane]) -> frozenset[str]:
@@ -21,7 +22,7 @@ def adjustable(lanes: Mapping[str, Lane]) -> frozenset[str]:
 def new_settings(
     lanes: Mapping[str, Lane],
     positions: Positions,
-    wanted: Mapping[str, float],
+    wanted: Mapping[str, Fraction],
     known: LoggedSettings,
     floors: Mapping[str, Ends],
 ) -> dict[str, dict[SourcePartition, LoggedSetting]]:
@@ -37,7 +38,7 @@ def new_settings(
     settings: dict[str, dict[SourcePartition, LoggedSetting]] = {}
     for query, place, at in _adjustable_positions(lanes, positions):
         before = known.get(query, {}).get(place, ())
-        last = before[-1] if before else (0, 1.0)
+        last: Setting = before[-1] if before else (0, 1.0)
         setting = wanted.get(query, last[1])
         if setting != last[1]:
             offset = max(at.offset, floors[query].get(place, 0), last[0])
@@ -52,7 +53,7 @@ def last_logged(known: LoggedSettings) -> dict[str, float]:
     >>> last_logged({"q": {("s", 0): [(0, 0.5), (7, 0.75)], ("s", 1): [(3, 1.0)]}})
     {'q': 0.75}
     """
-    return {query: min(settings[-1][1] for settings in places.values()) for query, places in known.items()}
+    return {query: min(as_whole(settings[-1][1]) for settings in places.values()) for query, places in known.items()}
 
 
 def _adjustable_positions(

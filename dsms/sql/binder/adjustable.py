@@ -36,7 +36,7 @@ def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
     if not query.sheddable:
         return node
     if query.max_loss is not None:
-        return with_parts(node, query.id)
+        return with_parts(node, query.id, query.preference)
     only = None if query.shed_where is None else partial(_shed_condition, query.shed_where)
     return with_shedding(node, query.id, error_columns=query.error_columns, only=only)
 

@@ -70,9 +70,12 @@ def named_query(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Out
     of the query's text, or `output` if the text names none."""
     clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
-    query = continuous_query(cursor, name)
+    rest, preference = split_preference(cursor)
+    query = continuous_query(rest, name)
     chosen = output if output == "complete" else query.output or output
-    return st.ContinuousQuery(kind, name, query.select, clauses, cursor.sql, query.select_sql, chosen)
+    return st.ContinuousQuery(
+        kind, name, query.select, clauses, cursor.sql, query.select_sql, chosen, preference=preference
+    )
 
 
 def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
@@ -138,8 +141,8 @@ def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Sele
     windows = query.select.find(nodes.StreamWindow)
     if query.output is not None or windows:
         refused = windows or query.select
-        hint = "run the SELECT once; a continuous query sheds input by WITH (max_error = …) or WITH (max_loss = …)"
-        raise error_at(refused, "WITH PREFERENCE is not supported in a continuous query", hint=hint)
+        hint = "run the SELECT once, or write CREATE QUERY … WITH (max_loss = …) AS SELECT … WITH PREFERENCE …"
+        raise error_at(refused, "WITH PREFERENCE of a continuous query needs CREATE QUERY and MAX_LOSS", hint=hint)
     if sample := query.select.find(nodes.StreamSample, exp.TableSample):
         raise error_at(sample, "a SELECT with a preference cannot read a sample", hint="leave one of them out")
     _check_once(query.select)

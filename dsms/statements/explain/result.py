@@ -20,6 +20,7 @@ from dsms.statements.context import Context, Logged
 from dsms.statements.explain.plan import Explain
 from dsms.statements.statement_kind import StatementKind, named
 from operators.core.delta import BEGINNING, FOREVER
+from operators.streams.preferred_values import Fraction, Preferred
 from operators.streams.settings import LoggedSetting
 from operators.windows.ranged_window import RangedWindow
 
@@ -136,7 +137,10 @@ class _History:
         longest = max((window.most for window in self.windows), default=FOREVER)
         return first <= at and (last is None or at - longest <= last)
 
-    def _shown(self, fraction: float) -> str:
+    def _shown(self, fraction: Fraction) -> str:
+        if isinstance(fraction, Preferred):
+            listed = f"{fraction.listed:.0%} of those with one of {len(fraction.values)} frequent values"
+            return f"{fraction.fraction:.0%} of the records are used: {listed}, {fraction.others:.0%} of the others"
         if not self.windows:
             return f"{fraction:.0%} of the records are used"
         return "window of " + ", ".join(str(window.length(fraction)) for window in self.windows)

@@ -68,6 +68,8 @@ class Simulated:
     arrived: list[tuple[float, float]] = field(default_factory=list)
     lags: list[float] = field(default_factory=list)
     rates: list[dict[str, float]] = field(default_factory=list)
+    #: The parts of the rows that have each value of the preferred column, by the value's CRC-32.
+    values: dict[int, float] = field(default_factory=dict)
     #: The last logged rates.
     logged: dict[str, float] = field(default_factory=dict)
 
@@ -129,6 +131,7 @@ class Simulated:
                     span,
                     span + max(int(batch / 20), 1),
                     self._groups(batch / len(self.means)),
+                    counts={value: part * batch for value, part in self.values.items()},
                 ),
             )
             for query, name in names.items()
@@ -178,6 +181,22 @@ def test_a_part_and_estimates_are_shed_together() -> None:
     assert all(rates["Dear"] < rates["Cheap"] for rates in burst.rates[calm + 4 :])
     burst.run(CAPACITY / 3, 20)
     assert burst.rates[-1] == {"Dear": 1.0, "Cheap": 1.0}
+
+
+def test_frequent_values_are_kept_first_and_follow_the_input() -> None:
+    burst = Simulated(at=revision(MIXED + " WITH PREFERENCE DESC COUNT(v)"), values={1: 0.3, 2: 0.1, 3: 0.001})
+    burst.run(CAPACITY / 3, 10)
+    assert burst.shedding.preferred == {}
+    burst.run(3 * CAPACITY, 30)
+    query, chosen = burst._id("Cheap"), burst.shedding.wanted
+    assert burst.shedding.preferred.keys() == {query}
+    assert chosen[query].values == (1, 2, 3) and chosen[query].listed == 1.0
+    assert chosen[query].fraction == burst.shedding.decision.rates[query]
+    burst.values = {7: 0.4}
+    burst.run(3 * CAPACITY, 60)
+    assert 7 in burst.shedding.preferred[query].values
+    burst.run(CAPACITY / 3, 20)
+    assert burst.shedding.wanted[query] == 1.0
 
 
 def test_cost_of_few_rows_does_not_increase_shedding_of_other_queries() -> None:

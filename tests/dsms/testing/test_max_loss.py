@@ -19,8 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
+from dsms.registration.replacement import with_halted
+from dsms.statements.ddl.replace_query import halt_with_readers
+from dsms.statements.registry import apply, parse
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
+from tests.dsms.runtime.test_life_epochs import Reached
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 from tests.support.splitmix import SHEDDING, chance, place
@@ -302,3 +306,25 @@ def test_a_view_cannot_lose_input() -> None:
     catalog, _ = apply_all(SOURCES, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))
     with pytest.raises(UserError, match="MAX_LOSS needs a query: readers of a view expect exact results"):
         apply_all("CREATE VIEW v WITH (max_loss = 0.5) AS SELECT k FROM S", catalog)
+
+
+def test_repair_publishes_the_rows_that_are_missing() -> None:
+    """A quarter of the keys is kept, until REPAIR reads all records again."""
+    logs = {topic: [[(at % 40, at % 3, at // 4) for at in range(120)]] for topic in "tu"}
+    catalog, query = catalog_for(logs), catalog_for(logs).find("Both").id
+    messages = {topic: [message(topic, 0, at, record) for at, record in enumerate(logs[topic][0])] for topic in "tu"}
+    rates = {(catalog.find(name).id, 0): [(0, 0.25)] for name in "TU"}
+    world = World({topic: {0: log[:80]} for topic, log in messages.items()}, sheds={query: rates})
+    run(world, catalog, 2, [30])
+    before = found(world, query, 30)
+    (statement,) = parse("REPAIR QUERY Both")
+    halt = with_halted(catalog, halt_with_readers(statement, catalog).queries)
+    repaired, _ = apply(statement, halt, Reached(world))
+    for topic, log in messages.items():
+        world.logs[topic][0] = log
+    run(world, repaired, 2, [50])
+    rows = [[record for record in logs[topic][0] if record[2] < 29] for topic in "tu"]
+    exact = expected(CASES["Both"], rows, 30)
+    after = found(world, repaired.find("Both").id, 30)
+    assert before < exact
+    assert before + after == exact

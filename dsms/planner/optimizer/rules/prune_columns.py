@@ -81,7 +81,7 @@ def _(node: logical.Sample, names: Names, keyed: bool) -> logical.Node:
 @_prune.register
 def _(node: logical.Shed, names: Names, keyed: bool) -> logical.Node:
     values = (name for value in node.values for name in value.columns)
-    read = {*node.keys, *values, *filter(None, (node.where,)), *node.by}
+    read = {*node.keys, *values, *filter(None, (node.where, node.prefers)), *node.by}
     return with_inputs(node, (_pruned(node.input, names - {SHARE} | read, keyed=keyed),))
 
 

@@ -119,7 +119,7 @@ def _(node: logical.Sample, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Shed, builder: Builder) -> Port:
-    operator = Shed(node.query, node.keys, node.values, node.where, by=node.by)
+    operator = Shed(node.query, node.keys, node.values, node.where, by=node.by, prefers=node.prefers)
     return stateless(operator, lower(node.input, builder), schema(node), builder)
 
 
