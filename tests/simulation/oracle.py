@@ -20,7 +20,7 @@ from tests.algebra.cases import Case
 from tests.algebra.duck import Duck
 from tests.algebra.query_leaves import ARROW, Source
 from tests.simulation.draw import LAST, Drawn
-from tests.simulation.draw_shed import wrong_estimates
+from tests.simulation.draw_shed import wrong_estimates, wrong_parts
 from tests.simulation.draw_tables import wrong_tables
 from tests.support.oracle import Advance, Event, Record
 
@@ -42,6 +42,7 @@ def wrong_results(world: World) -> Iterator[str]:
     """What is wrong with the results of tables and of shed queries, which any history may have."""
     yield from wrong_tables(world)
     yield from wrong_estimates(world)
+    yield from wrong_parts(world)
 
 
 def differing(case: Case, published: Records) -> Iterator[str]:
