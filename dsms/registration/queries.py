@@ -293,10 +293,19 @@ def _quality_notices(query: Query) -> tuple[str, ...]:
     if query.memory is not None:
         return (f"its windows are as large as {query.memory:,} bytes of state allow",)
     if query.max_loss is not None:
-        return (f"input may be shed: at most {query.max_loss:g} of each stream, DEADLINE {query.deadline} MS",)
+        part = f"at most {query.max_loss:g} of each stream"
+        return (f"input may be shed: {part}, DEADLINE {query.deadline} MS{_first(query)}",)
     if query.max_error is None:
         return ()
     return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)
+
+
+def _first(query: Query) -> str:
+    """Which values are kept first when input of a query is shed."""
+    if query.preference is None:
+        return ""
+    direction, column = query.preference
+    return f"; {'frequent' if direction == 'desc' else 'rare'} values of {column} are kept first"
 
 
 def _cql_notices(statement: st.ContinuousQuery, query: Query) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dsms.statements.registry import parse
 from dsms.testing.local_session import LocalSession
 from operators.core.clock import PartitionClock
 from operators.core.errors import SqlError
+from operators.streams.preferred_values import Preferred
 from operators.streams.settings import LoggedSetting
 
 LEAST, MOST, SLACK = 2, 12, 3
@@ -89,6 +90,13 @@ def test_sizes_and_rates_are_shown_with_their_places(catalog: Catalog) -> None:
     ]
     assert explained(catalog, "EXPLAIN RESULT Shed AT TIMESTAMP '1970-01-01'", logged).rows[0][3] == 7
     assert explained(catalog, "EXPLAIN RESULT Ranged", []).message == '"Ranged": no setting was changed'
+
+
+def test_rates_by_value_are_shown(catalog: Catalog) -> None:
+    source, setting = catalog.find("T").id, LoggedSetting(7, Preferred(0.5, 1.0, 0.25, (3, 4)), 100, 103)
+    rows = explained(catalog, "EXPLAIN RESULT Shed", [(catalog.find("Shed").id, (source, 1), setting)]).rows
+    listed = "100% of those with one of 2 frequent values, 25% of the others"
+    assert rows[-1] == ("T", 1, 7, None, f"50% of the records are used: {listed}", 100, None)
 
 
 def test_exact_query_is_explained_as_exact(catalog: Catalog) -> None:

@@ -175,3 +175,17 @@ def test_what_a_preference_cannot_have(preference: str, message: str) -> None:
     session.execute(SOURCES)
     with pytest.raises(UserError, match=message):
         session.execute(f"CREATE QUERY q {OPTIONS} AS SELECT STREAMED v FROM S WITH PREFERENCE {preference}")
+
+
+def test_the_answer_says_which_values_are_kept_first() -> None:
+    answers = {}
+    for direction in ("DESC", "ASC", "WEIGHTED"):
+        sql = f"CREATE QUERY q {OPTIONS} AS SELECT STREAMED v FROM S WITH PREFERENCE {direction} COUNT(item)"
+        _, results = apply_all(SOURCES + sql, environment=FakeEnvironment({"t": {0: 0}}))
+        (answers[direction],) = (notice for notice in results[-1].notices if notice.startswith("input may be shed"))
+    shed = "input may be shed: at most 0.9 of each stream, DEADLINE 1000 MS"
+    assert answers == {
+        "DESC": f"{shed}; frequent values of item are kept first",
+        "ASC": f"{shed}; rare values of item are kept first",
+        "WEIGHTED": shed,
+    }
