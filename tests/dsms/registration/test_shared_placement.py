@@ -38,3 +38,14 @@ def test_operators_of_200_queries_run_once_and_are_spread(fragments: int, seed: 
     places = Counter(query.fragment for query in spread.queries())
     assert len(places) == fragments
     assert max(places.values()) <= 1.3 * len(shapes) / fragments
+
+
+def test_the_order_of_registration_makes_no_difference_to_what_runs() -> None:
+    def running(seed: int, fragments: int) -> dict[str, int]:
+        shapes = [*SHAPES]
+        random.Random(seed).shuffle(shapes)
+        vertices = stateful_vertices(catalog_of(shapes, fragments))
+        return {kind: vertices[kind] for kind in KINDS}
+
+    first = running(0, 1)
+    assert [running(seed, 3) for seed in range(10)] == [first] * 10
