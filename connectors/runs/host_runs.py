@@ -51,7 +51,7 @@ class HostRuns:
     def flush(self, names: Iterable[str]) -> None:
         """Waits until those of the runs that are not in the store are on the disk of this host."""
         if listed := set(names):
-            self._cache.flush(listed - self._shared.resident().keys())
+            self._cache.flush(listed - self._shared.existing(sorted(listed)))
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from the store. Raises ExternalError if it is lost; recovery rebuilds

@@ -133,6 +133,9 @@ class RunCache:
                 flush_to_disk(self.path(name))
             if names:
                 flush_to_disk(self._directory)
+        except FileNotFoundError as error:
+            lost = f'a file of state in "{self._directory}" was removed before it was on the disk: {error}'
+            raise ExternalError(lost, hint="the epoch is computed again") from error
         except OSError as error:
             raise self._write_error(error) from error
 

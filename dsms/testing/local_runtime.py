@@ -26,7 +26,14 @@ from dsms.runtime.batching.offsets import (
     with_settings,
 )
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, QueryResult, UnpublishedChanges, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import (
+    Epoch,
+    QueryResult,
+    UnpublishedChanges,
+    assemble,
+    frontiers_after,
+    with_replaced_queries,
+)
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -202,7 +209,7 @@ class LocalRuntime:
         self.dead += epoch.dead
         for result in epoch.results.values():
             self._log_frontier(result)
-        moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
+        moved = frontiers_after(epoch, self._published)
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._without_failed(self._revision.plan), epoch.manifest)
         self._store.sweep(self._revision.manifest.names())

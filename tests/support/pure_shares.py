@@ -20,7 +20,7 @@ from dsms.model.catalog import Catalog
 from dsms.planner.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.planner.physical.lane import Output
 from dsms.registration.placement import fragments_of
-from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.epoch import Epoch, frontiers_after
 from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry
 from dsms.runtime.epoch.result_records import progress_entries, result_heartbeats, result_records
 from dsms.runtime.lanes.manifest import Manifest
@@ -120,7 +120,7 @@ class Member:
             return False
         before = self.world.published
         self.services.commit(done, before)
-        moved = {query: max(result.frontier, before.upto(query)) for query, result in done.results.items()}
+        moved = frontiers_after(done, before)
         self.world.published = replace(before, frontiers={**before.frontiers, **moved}, dead=done.dead_upto)
         self.history.append(done.manifest)
         return True

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Source
 from dsms.planner.physical.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
@@ -92,6 +93,10 @@ class Builder:
         self.received = received
         ids = frozenset(each.link.id for each in received.values())
         self.lowered = self._lowered_over.setdefault(ids, {})
+
+    def receives(self, node: logical.Node) -> bool:
+        """Whether the plan that is being lowered reads a node through a link."""
+        return bool(self.received) and fingerprint(node) in self.received
 
     def leaf(self, source: Source) -> Port:
         """The records of a source."""

@@ -85,8 +85,18 @@ class PlannedQuery:
         return links_of(self.sink.links, self.optimized)
 
     @property
+    def origins(self) -> Mapping[int, Source]:
+        """The sources of the whole plan, by number: their records cause the elements of links. The shards of a query
+        have the links of its exchanges besides."""
+        if isinstance(self.part, SegmentPart):
+            return self.part.origins
+        return {source.number: source for source in properties.sources(self.optimized)}
+
+    @property
     def result_partitions(self) -> dict[str, ResultPartitions]:
-        """The topic partitions to which it publishes, by its id."""
+        """The topic partitions to which it publishes, by its id; for a report, the places of its progress records."""
+        if isinstance(self.part, ReportPart):
+            return {id: ResultPartitions(id, frozenset([0])) for id in self.part.progress_ids}
         if self.part is not None and (target := self.part.target) is not None:
             return {self.id: ResultPartitions(target.topic, frozenset(target.partitions))}
         if self.sink is None or self.next_of is not None:
@@ -479,21 +489,21 @@ def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bo
     fragments.
     """
     builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
-    order, outputs, causes = list[str](), dict[str, Output](), dict[int, Source]()
+    order, outputs, origins = list[str](), dict[str, Output](), dict[str, Mapping[int, Source]]()
     for query in queries:
         order.append(query.id)
         if query.part is not None:
             outputs[query.id] = query.part.output(builder)
-            causes |= query.part.origins
+            origins[query.id] = query.origins
         elif (member := query.member) is None:
-            causes |= {source.number: source for source in properties.sources(query.node)} if query.links else {}
+            origins[query.id] = query.origins if query.links else {}
             outputs[query.id] = _add_output(query, query.optimized, builder)
         else:
             families.setdefault(member.family, []).append((query, member))
     for members in families.values():
         outputs |= _add_family(members, builder)
     listed = tuple(outputs[query] for query in order)
-    return Lane(lane_id, builder.sources, builder.dataflow(), listed, causes)
+    return Lane(lane_id, builder.sources, builder.dataflow(), listed, origins)
 
 
 def _add_family(members: list[tuple[PlannedQuery, Template]], builder: Builder) -> dict[str, Output]:

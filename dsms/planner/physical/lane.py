@@ -41,15 +41,26 @@ class Output:
     reports: bool = True
     #: Whether its changes are published; False for the next plan of a query.
     publishes: bool = True
-    #: Whether it only reports rows in fault, for a query of another fragment.
-    only_reports: bool = False
+    #: For a report of the rows in fault below shared subplans: an id for each of these, under which it stores its
+    #: progress, so that the progress stays with the subplan if that moves to another fragment.
+    reports_on: tuple[str, ...] = ()
+
+    @property
+    def progress_ids(self) -> tuple[str, ...]:
+        """The ids under which its progress is stored."""
+        return self.reports_on or (self.id,)
+
+    @property
+    def progress_places(self) -> list[tuple[str, str, int]]:
+        """The topic partitions of its progress records, each with an id. A report has no topic; the id is in its
+        place."""
+        if self.reports_on:
+            return [(id, id, 0) for id in self.reports_on]
+        return [(self.id, topic, partition) for topic, partition in self.places]
 
     @property
     def places(self) -> list[tuple[str, int]]:
-        """The topic partitions that it writes: the keys of its progress records. Those of a report are about dead
-        letters, and it has no topic, so its id is in place of the topic."""
-        if self.only_reports:
-            return [(self.id, 0)]
+        """The topic partitions that it writes."""
         if self.link is not None:
             return [(self.link.topic, partition) for partition in self.link.partitions]
         if self.sink is None:
@@ -75,8 +86,8 @@ class Lane(PickledByCopy):
     sources: dict[int, Source]
     flow: Dataflow
     outputs: tuple[Output, ...]
-    #: The sources whose records caused the elements of its links, by number.
-    origins: Mapping[int, Source] = field(default_factory=dict)
+    #: For outputs over links, by id: the sources whose records caused the elements, by number.
+    origins: Mapping[str, Mapping[int, Source]] = field(default_factory=dict)
 
     @cached_property
     def reported(self) -> dict[str, frozenset[int]]:
@@ -120,7 +131,8 @@ class Lane(PickledByCopy):
         of the result is returned, or None if the result has no source.
         """
         number, partition, offset = origin(order)
-        read = {at: source for at, source in self.sources.items() if at in self.leaves(output)} | dict(self.origins)
+        read = {at: source for at, source in self.sources.items() if at in self.leaves(output)}
+        read |= self.origins.get(output.id, {})
         if number in read:
             return read[number], partition, offset
         return (read[min(read)], 0, 0) if read else None

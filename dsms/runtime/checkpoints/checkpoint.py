@@ -16,6 +16,7 @@ from itertools import chain
 import msgspec
 
 from connectors.kafka.client.topics import Partition
+from dsms.planner.physical.parts.links import is_shared
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 from operators.core.errors import ExternalError
@@ -165,7 +166,7 @@ def _unpublished(checkpoint: Checkpoint, published: Published, needs: Needs) -> 
     progress log does not. Only the needed queries are checked: of a query that was dropped or replaced, the progress
     log keeps nothing once another query writes its topic."""
     for query, frontier in checkpoint.published.items():
-        if query in needs.queries and published.upto(query) < frontier:
+        if query in needs.queries and not is_shared(query) and published.upto(query) < frontier:
             yield f"the progress log has lost how far query {query} has published: its results would have a gap"
     for owner, partition, offset in checkpoint.dead:
         known = published.dead.get((owner, partition))

@@ -45,7 +45,7 @@ from connectors.state.run_memory import MemoryQuota, RunLocations
 from connectors.state.store import Claim, ManifestStore, RunStore
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.fragment_plan import FragmentPlan
-from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.epoch import Epoch, frontiers_after
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
 from dsms.runtime.epoch.progress_log import Published, read_progress
@@ -200,7 +200,7 @@ class Committer:
         self._manifests.commit(self._claim, epoch.manifest.encode())
         self._faults.hit("manifest_written")
         times.append(time.monotonic())
-        moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
+        moved = frontiers_after(epoch, published)
         after = replace(published, frontiers={**published.frontiers, **moved}, dead=dict(epoch.dead_upto))
         unnamed = (self._run_names - named) | epoch.unused_runs
         if gone := self._held.commit(Committed(epoch.manifest, after), unnamed):

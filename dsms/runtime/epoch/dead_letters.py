@@ -84,7 +84,7 @@ def fault_records(
 ) -> list[tuple[str, DeadRecord]]:
     """The dead letters of a query's rows in fault from the instant `published` on, each with its owner. The rows are
     given by vertex."""
-    below = lane.reported[output.id]
+    below, over_links = lane.reported[output.id], output.sink is not None and bool(output.sink.links)
     records = []
     for vertex, rows in rows_in_fault:
         if vertex in below:
@@ -94,7 +94,7 @@ def fault_records(
                     source, partition, offset = cause
                     why = reason if begin > BEGINNING else f"{reason} {NO_RECORD}"
                     record = DeadRecord(source.name, partition, offset, why, text.encode(), output.name)
-                    records.append((later_fault_owner(output.id, source.id), record))
+                    records.append((later_fault_owner(output.id, source.id, over_links=over_links), record))
     return records
 
 

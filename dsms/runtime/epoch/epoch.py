@@ -394,10 +394,16 @@ def _above_partition_frontiers(changes: pl.DataFrame, output: Output, published:
     return changes.filter(pl.Series(changes[FROM].to_numpy() >= bounds[np.asarray(places)]))
 
 
+def frontiers_after(epoch: Epoch, published: Published) -> dict[str, int]:
+    """The frontiers below which the outputs of an epoch are published after it, by the ids of their progress."""
+    progress = ((id, result.frontier) for result in epoch.results.values() for id in result.output.progress_ids)
+    return {id: max(frontier, published.upto(id)) for id, frontier in progress}
+
+
 def _reported_upto(output: Output, published: Published) -> int:
     """The instant below which an output's rows in fault are already dead letters. After a query was divided again among
     fragments, its new parts continue from what the whole query had published. What a query of another fragment has
     published says nothing about the report on its shared subplans."""
-    if output.only_reports:
-        return published.upto(output.id)
+    if output.reports_on:
+        return min(map(published.upto, output.reports_on))
     return max(published.upto(output.id), published.upto(query_of(output.id)))

@@ -13,7 +13,7 @@ import msgspec
 
 from connectors.kafka.logs.internal_log import Entry, Findings, InternalLog
 from dsms.model.objects import number_of
-from dsms.planner.physical.parts.links import ResultPartitions, Shard, query_of, share_of
+from dsms.planner.physical.parts.links import ResultPartitions, Shard, is_shared, query_of, share_of
 from operators.core.decoding import Int64, Malformed, Natural, decoded, natural_of, text_of
 
 _LOWEST = -(2**63)
@@ -64,7 +64,7 @@ class ResultProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     `apart`, the partitions of its writer have different frontiers, and the record is valid for its own partition only.
     """
 
-    query: Annotated[str, msgspec.Meta(pattern=r"^o[0-9]+($|[@~])")]
+    query: Annotated[str, msgspec.Meta(pattern=r"^o[0-9]{1,18}($|[@~])")]
     frontier: Int64
     epoch: int
     apart: bool = False
@@ -89,7 +89,7 @@ def read_entry(entry: Entry) -> ProgressEntry:
     WrittenDeadLetters(offset=5, count=2)
     >>> read_entry(Entry(b"t/0", b'{"query": "x", "frontier": 5, "epoch": 1}', 0, 0))
     Traceback (most recent call last):
-    operators.core.decoding.Malformed: Expected `str` matching regex '^o[0-9]+($|[@~])' - at `$.query`
+    operators.core.decoding.Malformed: Expected `str` matching regex '^o[0-9]{1,18}($|[@~])' - at `$.query`
     """
     parts = text_of(entry.key).split("/")
     if len(parts) == 2 and all(parts):
@@ -216,8 +216,9 @@ def read_progress(
 def found_in_results(
     log: InternalLog, places: Iterable[ResultPartitions], left_out: Collection[bytes]
 ) -> Iterator[tuple[bytes, int]]:
-    """The greatest instants in the partitions whose progress records are invalid."""
-    wanted = {(topic, part) for topic, parts in places for part in parts if result_key(topic, part) in left_out}
+    """The greatest instants in the partitions whose progress records are invalid. Reports have no topics."""
+    found = ((topic, part) for topic, parts in places if not is_shared(topic) for part in parts)
+    wanted = {(topic, part) for topic, part in found if result_key(topic, part) in left_out}
     for topic, part in wanted:
         if (at := log.last_instant(topic, {part})) is not None:
             yield result_key(topic, part), at

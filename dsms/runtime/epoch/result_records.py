@@ -150,10 +150,10 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
     """The progress records of the transaction, by key: the frontier of each result partition, and the progress of each
     owner of dead letters."""
     entries: dict[bytes, bytes] = {}
-    for query, result in epoch.results.items():
-        if result.output.places and result.frontier > published.upto(query):
-            for topic, partition in result.output.places:
-                progress = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
+    for result in epoch.results.values():
+        for id, topic, partition in result.output.progress_places:
+            if result.frontier > published.upto(id):
+                progress = progress_of(id, partition, result.frontier, epoch.manifest.epoch, published)
                 entries[result_key(topic, partition)] = msgspec.json.encode(progress)
     for (owner, partition), upto in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != upto:

@@ -16,7 +16,7 @@ from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, ready_next_plans
 from dsms.runtime.stages.awaited_schemas import first_of, shown_wait
-from dsms.runtime.stages.source_stage import fault_owner
+from dsms.runtime.stages.source_stage import fault_owner, later_fault_owner
 from dsms.runtime.stages.wire import SourceWaits
 from operators.core.delta import BEGINNING
 
@@ -53,6 +53,7 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
         for source in (source for source in lane.sources.values() if not is_link(source.id)):
             names[source.id] = source.name
             owners = {source.id, *(fault_owner(output.id, source.id) for output in lane.outputs)}
+            owners |= {later_fault_owner(output.id, source.id, over_links=True) for output in lane.outputs}
             places |= {(owner, partition) for owner in owners for partition in source.partitions_read}
     counts = Counter(dict.fromkeys(names.values(), 0))
     parts = {output.id for lane in state.revision.lanes.values() for output in lane.outputs}

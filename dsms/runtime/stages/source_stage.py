@@ -91,14 +91,17 @@ def fault_owner(query: str, source: str) -> str:
     return f"{query_of(query)}:{source}"
 
 
-def later_fault_owner(query: str, source: str) -> str:
+def later_fault_owner(query: str, source: str, *, over_links: bool = False) -> str:
     """The owner of the dead letters of a query's faults after an exchange. Each part of a query that several fragments
-    run has an owner of its own, because rows of one partition reach all of them.
+    run has an owner of its own, because rows of one partition reach all of them. So has a query that reads shared
+    subplans, because reports in other fragments write the dead letters of its faults in the source stage.
 
     >>> later_fault_owner("o7", "o1"), later_fault_owner("o7@0of2", "o1")
     ('o7:o1', 'o7@0of2:o1')
+    >>> later_fault_owner("o7", "o1", over_links=True)
+    'o7~later:o1'
     """
-    return f"{query}:{source}"
+    return f"{query}~later:{source}" if over_links else f"{query}:{source}"
 
 
 def source_of(owner: str) -> str:

@@ -31,6 +31,10 @@ WINDOWS = (
     "SELECT k, window_end, COUNT(*) AS n, MAX(v) AS m FROM TABLE(TUMBLE(TABLE A, DESCRIPTOR(TS), 4)) "
     "GROUP BY k, window_end"
 )
+#: The groups by such a session are one operator with it, unless the session is read through a link.
+BARE_SESSIONS = (
+    "SELECT k, v, 6 / v AS q, window_start, window_end FROM TABLE(SESSION(TABLE B PARTITION BY k, DESCRIPTOR(TS), 2))"
+)
 SESSIONS = (
     "SELECT k, window_end, COUNT(*) AS n, MAX(v) AS m FROM TABLE(SESSION(TABLE B PARTITION BY k, DESCRIPTOR(TS), 2)) "
     "GROUP BY k, window_start, window_end"
@@ -82,6 +86,13 @@ QUERIES = (
     ),
     (WINDOWS, f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({WINDOWS}) GROUP BY n"),
     (SESSIONS, f"SELECT n, COUNT(*) AS c, MAX(m) AS m FROM ({SESSIONS}) GROUP BY n"),
+    (
+        BARE_SESSIONS,
+        "SELECT k, window_start, window_end, SUM(v) AS s "
+        "FROM TABLE(SESSION(TABLE B PARTITION BY k, DESCRIPTOR(TS), 2)) GROUP BY k, window_start, window_end",
+        f"SELECT k, window_start, window_end, COUNT(*) AS n, SUM(v) AS s FROM ({BARE_SESSIONS}) "
+        f"GROUP BY k, window_start, window_end",
+    ),
     (PATTERNS, f"SELECT v, COUNT(*) AS c, MAX(q) AS m FROM ({PATTERNS}) GROUP BY v"),
     (PATHS, f"SELECT v, COUNT(*) AS c, MAX(k) AS m FROM ({PATHS}) GROUP BY v"),
     (TOTALS, f"SELECT s, COUNT(*) AS n, MAX(v) AS m FROM ({TOTALS}) GROUP BY s"),
@@ -128,6 +139,14 @@ def services_of(logs) -> Services:
 
 def run_over(logs, catalogs: list[Catalog], targets: int = 1, turns: Sequence = ()) -> Services:
     return run_shares(services_of(logs), catalogs, targets, turns)
+
+
+def check_sources(catalog: Catalog) -> None:
+    """Each part of a plan reads the sources and links that it declares, and no others."""
+    for fragment in fragments_of(catalog, 1):
+        for planned in plan_fragment(catalog, 1, fragment=fragment).queries.values():
+            read = {source.id for source in compile_lane("one", [planned]).sources.values()}
+            assert read == {source.id for source in planned.sources}, planned.id
 
 
 def results(services: Services) -> Mapping[str, list]:
@@ -210,7 +229,9 @@ def test_queries_move_between_fragments(logs, drawn, count, turns, moves) -> Non
 
 @pytest.mark.parametrize("texts", QUERIES)
 def test_every_shape_is_read_through_a_link(texts) -> None:
-    assert placed_at([0, 1], texts[:2], 2).get("q1").links
+    catalog = placed_at([at % 2 for at in range(len(texts))], texts, 2)
+    assert catalog.get("q1").links
+    check_sources(catalog)
 
 
 def test_a_report_does_not_begin_where_its_query_has_published() -> None:
@@ -292,3 +313,49 @@ def test_the_parts_for_a_query_stop_when_it_is_paused_unless_others_read_them() 
         stopped.append({each.id.partition("~")[0] + each.id[-7:]: each.stopped for each in parts})
     assert stopped[0] == {"o7subplan": False, "o7.faults": True, "o8.faults": False}
     assert stopped[1] == {"o7subplan": True, "o7.faults": True, "o8.faults": True}
+
+
+def dead_of(catalogs: list[Catalog], services: Services, turns: Sequence) -> Counter[str]:
+    run_shares(services, catalogs, 1, turns)
+    return Counter(repr(dead) for dead in services.dead)
+
+
+#: Fragment 0 and fragment 1 take turns, without crashes.
+SOME_TURNS = [(at % 2, 3, False) for at in range(8)]
+
+
+def test_faults_above_a_link_do_not_hide_how_far_those_below_are_written() -> None:
+    """The reader and the report write dead letters of one source, in two fragments; both begin again without state."""
+    texts = [QUERIES[2][2], f"SELECT k, 6 / (n - 2) AS z FROM ({QUERIES[2][2]})"]
+    logs = [[("a", 0, 1, None), ("a", 1, 2, None), ("b", 0, 3, None), ("a", 2, 4, None), ("b", 1, 5, None)]]
+    catalog = placed_at([0, 1], texts, 2)
+    whole = dead_of([placed_at([0, 0], texts, 1)], services_of(logs), [])
+    assert dead_of([catalog, catalog, catalog], services_of(logs), SOME_TURNS * 3) == whole
+
+
+def test_a_row_in_fault_without_a_record_is_reported_at_the_first_source_of_its_query() -> None:
+    texts = [
+        GROUPS,
+        "SELECT q, COUNT(*) AS c FROM (SELECT 6 / n AS q FROM (SELECT COUNT(*) AS n FROM B)) GROUP BY q",
+        "SELECT A.k, N.c FROM A JOIN (SELECT q, COUNT(*) AS c "
+        "FROM (SELECT 6 / n AS q FROM (SELECT COUNT(*) AS n FROM B)) GROUP BY q) AS N ON A.v = N.q",
+        f"SELECT n, COUNT(*) AS c FROM ({GROUPS}) GROUP BY n",
+    ]
+    logs = [[("a", 1, 1, None)]]
+    one, two = placed_at([0] * 4, texts, 1), placed_at([0, 1, 0, 1], texts, 2)
+    assert two.subplans()
+    assert dead_of([two], services_of(logs), []) == dead_of([one], services_of(logs), []) != Counter()
+
+
+def test_reports_that_meet_after_a_move_lose_nothing() -> None:
+    """The fragment of one subplan was ahead; a query has moved to the fragment of the other one."""
+    other = SUMS.replace("FROM A", "FROM B")
+    both = f"SELECT L.k, L.s, R.s AS t FROM ({SUMS}) AS L JOIN ({other}) AS R ON L.k = R.k"
+    logs = [[("a", 2, at, None) for at in range(4)]]
+    for moved_one, ahead in ((0, 0), (1, 1)):
+        before = placed_at([0, 1, 2], [SUMS, other, both], 3)
+        statement = f"ALTER QUERY q{moved_one} SET (fragment = '{1 - moved_one}')"
+        after = apply_all(statement, before, FakeEnvironment({}, 3))[0]
+        whole = dead_of([placed_at([0, 0, 0], [SUMS, other, both], 1)], services_of(logs), [])
+        found = dead_of([before, after], services_of(logs), [(ahead, 12, False)] * 4)
+        assert whole - found == Counter()

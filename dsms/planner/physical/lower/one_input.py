@@ -154,7 +154,7 @@ def _(node: logical.Distinct, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.GroupBy, builder: Builder) -> Port:
-    if (sessions := session_groups(node)) is not None:
+    if (sessions := session_groups(node)) is not None and not builder.receives(sessions.session):
         partition = sessions.operator.session.partition
         groups = stateful(sessions.operator, lower(sessions.input, builder), partition, schema(node), builder)
         return replace(groups, partitioned=groups.renamed(sessions.names))

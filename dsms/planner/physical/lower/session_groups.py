@@ -19,6 +19,7 @@ from operators.sessions.session_group import SessionGroup, supported
 class SessionGroups:
     """γ_K(π(session(A))) as one operator over `input`, which is A with additional columns."""
 
+    session: logical.Session
     input: logical.Node
     operator: SessionGroup
 
@@ -55,7 +56,8 @@ def session_groups(node: logical.GroupBy) -> SessionGroups | None:
         return None
     operator = Session(session.column, session.gap, session.partition)
     append_only = properties.append_only(session.input)
-    return SessionGroups(below, SessionGroup(operator, keys, aggregates, schema(below), append_only=append_only))
+    groups = SessionGroup(operator, keys, aggregates, schema(below), append_only=append_only)
+    return SessionGroups(session, below, groups)
 
 
 def _session(node: logical.Node) -> tuple[logical.Session | None, dict[str, Expression]]:

@@ -7,7 +7,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -178,11 +178,6 @@ class SubplanPart:
         """The topics of the links that it reads and writes, with their numbers of partitions."""
         return {link.subplan.topic: 1 for link in self.links} | {self.subplan.topic: 1}
 
-    @property
-    def origins(self) -> Mapping[int, Source]:
-        """The sources, by number, whose records cause its elements."""
-        return {source.number: source for source in properties.sources(self.node)}
-
     def output(self, builder: Builder) -> Output:
         """Adds the part to a dataflow."""
         port = lowered(self.node, self.links, builder)
@@ -205,6 +200,11 @@ class ReportPart:
     def id(self) -> str:
         """The id under which the part is planned; it begins with the id of the query."""
         return report_id(self.query, self.subplans[0].subplan)
+
+    @property
+    def progress_ids(self) -> tuple[str, ...]:
+        """The ids under which the progress of the report is stored."""
+        return tuple(report_id(self.query, part.subplan) for part in self.subplans)
 
     @property
     def moved(self) -> bool:
@@ -236,16 +236,11 @@ class ReportPart:
         """The sources and links that it reads."""
         return list({source.id: source for part in self.subplans for source in part.sources}.values())
 
-    @property
-    def origins(self) -> Mapping[int, Source]:
-        """The sources, by number, whose records cause the rows in fault."""
-        return {number: source for part in self.subplans for number, source in part.origins.items()}
-
     def output(self, builder: Builder) -> Output:
         """Adds a result without rows above the nodes."""
         ports = [_nothing(lowered(part.node, part.links, builder), builder) for part in self.subplans]
         nothing = union_all(ports, _NOTHING, builder)
-        return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True, only_reports=True)
+        return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True, reports_on=self.progress_ids)
 
 
 def report_id(query: str, first: SharedSubplan) -> str:
