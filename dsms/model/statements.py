@@ -283,17 +283,20 @@ class ContinuousQuery(Statement):
     preference: Preference | None = None
 
     def with_columns(self, names: Sequence[Name]) -> ContinuousQuery:
-        """The query with its columns renamed."""
+        """The query with all of its columns renamed."""
         listed = exp.TableAlias(
             this=exp.to_identifier("renamed", quoted=True),
             columns=[exp.to_identifier(name.text, quoted=True) for name in names],
         )
+        listed.meta[ALL_COLUMNS] = names[0].place
         columns = ", ".join(column.sql(dialect="postgres") for column in listed.columns)
         select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=self.select, alias=listed)))
         text = f'SELECT * FROM ({self.select_sql}) AS "renamed" ({columns})'
         return replace(self, select=select, select_sql=text)
 
 
+#: The key in the `meta` of an alias whose list must name all columns, with the location of the list.
+ALL_COLUMNS = "all columns"
 #: Statements that create an object called `name`.
 Creation = RegisterSource | CreateStream | DeclareStream | CreateTable | ContinuousQuery
 

@@ -85,6 +85,13 @@ class Cursor:
         self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
+    def names(self, what: str) -> tuple[Name, ...]:
+        """Consumes a list of names separated by commas."""
+        listed = [self.name(what)]
+        while self.accept(","):
+            listed.append(self.name(what))
+        return tuple(listed)
+
     def rest_as_name(self, what: str, optional: tuple[str, ...] = ()) -> Name:
         """Consumes the rest of the statement, which is an identifier, after one of the `optional` words or without one.
         If such a word is all that is left, it is the identifier."""

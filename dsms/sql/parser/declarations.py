@@ -68,26 +68,15 @@ def _new_names(cursor: Cursor) -> tuple[st.Name, ...]:
         return ()
     if [token.text.upper() for token in tokens[closed + 1 : closed + 2]] not in (["AS"], ["WITH"]):
         return ()
-    cursor.expect("(")
-    renamed = names(cursor, "column name")
-    cursor.expect(")")
-    return renamed
+    return queries.new_names(cursor)
 
 
 def _keys(cursor: Cursor) -> tuple[st.Name, ...]:
     parenthesised = cursor.accept("(")
-    keys = names(cursor, "key column")
+    keys = cursor.names("key column")
     if parenthesised:
         cursor.expect(")")
     return keys
-
-
-def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
-    """A list of names separated by commas."""
-    listed = [cursor.name(what)]
-    while cursor.accept(","):
-        listed.append(cursor.name(what))
-    return tuple(listed)
 
 
 def _declared_stream(cursor: Cursor, name: st.Name) -> st.DeclareStream:

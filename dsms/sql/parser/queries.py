@@ -40,7 +40,7 @@ ViewOrQuery = Literal["view", "query"]
 
 
 def create_streamed_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
-    """`CREATE [STREAMED] VIEW name [WITH (…)] AS select`."""
+    """`CREATE [STREAMED] VIEW name [(columns)] [WITH (…)] AS select`."""
     return named_query(cursor, cursor.name("view name"), "view", "streamed")
 
 
@@ -61,21 +61,35 @@ def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
 
 
 def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
-    """`CREATE QUERY name [WITH (…)] AS select`."""
+    """`CREATE QUERY name [(columns)] [WITH (…)] AS select`."""
     return named_query(cursor, cursor.name("query name"), "query", "streamed")
 
 
 def named_query(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
-    """Parses what follows the name: options, AS and the query. The output is "complete" if `output` is; otherwise, that
-    of the query's text, or `output` if the text names none."""
+    """Parses what follows the name: new names of the columns, options, AS and the query. The output is "complete" if
+    `output` is; otherwise, that of the query's text, or `output` if the text names none."""
+    renamed = new_names(cursor)
     clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
     rest, preference = split_preference(cursor)
     query = continuous_query(rest, name)
     chosen = output if output == "complete" else query.output or output
-    return st.ContinuousQuery(
+    created = st.ContinuousQuery(
         kind, name, query.select, clauses, cursor.sql, query.select_sql, chosen, preference=preference
     )
+    return created.with_columns(renamed) if renamed else created
+
+
+def new_names(cursor: Cursor) -> tuple[st.Name, ...]:
+    """`(a, b)`: new names of all columns of a query; () if none are given. Raises SqlError if a name is given twice."""
+    if not cursor.accept("("):
+        return ()
+    renamed = cursor.names("column name")
+    cursor.expect(")")
+    for at, name in enumerate(renamed):
+        if name.text.lower() in {before.text.lower() for before in renamed[:at]}:
+            raise name.place.error(f'two columns are named "{name.text}"')
+    return renamed
 
 
 def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
 from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
-from dsms.sql.parser.declarations import column, names
+from dsms.sql.parser.declarations import column
 from dsms.sql.parser.queries import selected_expression
 
 #: The words that begin a constraint of a column.
@@ -129,7 +129,7 @@ def _table_constraint(cursor: Cursor, elements: TableElements, name: st.Name | N
     word = unquoted_text(first).upper()
     if word == "PRIMARY KEY":
         cursor.expect("(")
-        _add_keys(elements, names(cursor, "key column"), first)
+        _add_keys(elements, cursor.names("key column"), first)
         cursor.expect(")")
     elif word == "CHECK":
         elements.add_check(name, f"{elements.table.text}_check", _condition(cursor, _rest_of_element(cursor)))

@@ -12,6 +12,7 @@ from dsms.model import logical
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
+from dsms.model.statements import ALL_COLUMNS
 from dsms.sql.binder.from_clause.catalog_relations import bind_name
 from dsms.sql.binder.from_clause.recursive_tables import recursion
 from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, bind_relation, relation_of
@@ -73,7 +74,12 @@ def _common_relation(table: CommonTable) -> Relation:
 
 @bind_relation.register
 def _(table: exp.Subquery, context: Context) -> Relation:
-    """A query in FROM. The context determines what it can see of the enclosing queries."""
+    """A query in FROM. The context determines what it can see of the enclosing queries. Columns of the query may have
+    the same name if the alias renames all of them."""
+    if names := table.alias_column_names:
+        relation = bind_query(table.this, replace(context, shown_to_users=False))
+        if len(relation.visible) <= len(names):
+            return checked_alias(relation, table)
     return checked_alias(bind_query(table.this, context), table)
 
 
@@ -91,8 +97,14 @@ def _(table: exp.Values, context: Context) -> Relation:
 
 
 def checked_alias(relation: Relation, table: exp.Expr, name: str | None = None) -> Relation:
-    """The relation under the alias of a FROM item. Raises SqlError if the alias names more columns than it has."""
-    names = list(table.alias_column_names)
+    """The relation under the alias of a FROM item. Raises SqlError if the alias names more columns than it has, or
+    fewer although it must name all of them."""
+    names, alias = list(table.alias_column_names), table.args.get("alias")
+    place = None if alias is None else alias.meta.get(ALL_COLUMNS)
+    if place is not None and len(names) != len(relation.visible):
+        listed = ", ".join(entry.name for entry in relation.visible)
+        counts = f"{len(names)} names for {len(relation.visible)} columns"
+        raise place.error(counts, f"name each column of the query once: {listed}")
     if len(names) > len(relation.visible):
         raise error_at(table, f'"{table.alias}" has {len(relation.visible)} columns, not {len(names)}')
     return aliased(relation, table.alias or name, names)
