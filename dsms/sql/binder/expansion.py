@@ -148,7 +148,7 @@ def _check_place(select: exp.Select, table: exp.Table) -> None:
     if len(_from_items(select)) == 1:
         raise error_at(table, "a query cannot read the current instant alone", hint=_CLOCK_HINT)
     join = table.parent
-    if isinstance(join, exp.Join) and (join.side or join.args.get("using")):
+    if isinstance(join, exp.Join) and (join.side or join.args.get("using") or join.kind in ("SEMI", "ANTI")):
         raise error_at(table, "the current instant can only be joined by a comma or an inner join")
     if any(isinstance(item, exp.Star) for item in select.expressions):
         hint = "use R.* for the columns of relation R"

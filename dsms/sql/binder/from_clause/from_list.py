@@ -20,7 +20,7 @@ from dsms.sql.binder.from_clause.join_clause import (
     using_names,
 )
 from dsms.sql.binder.from_clause.join_order import JoinItem, joined
-from dsms.sql.binder.from_clause.joins import join
+from dsms.sql.binder.from_clause.joins import join, semi_join
 from dsms.sql.binder.from_clause.unnest import Exploding, exploded, exploding
 from dsms.sql.binder.nested.correlation import Inner, bind_inside, with_free_names
 from dsms.sql.binder.relation import Context, Relation, bind_relation
@@ -74,6 +74,10 @@ class FromList:
 
     def _with_clause(self, join_clause: JoinClause) -> FromList:
         if (item := exploding(join_clause.table)) is not None:
+            if join_clause.keeps != "pairs":
+                raise not_supported(
+                    item, f"{join_clause.keeps.upper()} JOIN of {item.key.upper()}", "WHERE x = ANY (a)"
+                )
             return self._with_exploded(item, join_clause)
         if (nested := parenthesised(join_clause.table)) is not None:
             relation = joined_chain(nested, self.context)
@@ -113,9 +117,12 @@ class FromList:
             raise not_supported(join_clause.table, f"{kind} JOIN of a lateral item", "LEFT JOIN LATERAL (…) ON TRUE")
         if inner.null_safe and join_clause.asof:
             raise not_supported(join_clause.table, "ASOF JOIN of a lateral item", "put the ASOF JOIN before it")
-        whole = self.collapsed() if inner.null_safe or join_clause.asof else self
+        filters = join_clause.keeps != "pairs"
+        whole = self.collapsed() if inner.null_safe or join_clause.asof or filters else self
         inner = with_free_names(inner, whole.taken, without=self._unused_ts(inner.relation))
         right = inner.relation
+        if filters:
+            return whole._filtered_by(inner, join_clause)
         names = using_names(join_clause, whole.visible, right.visible)
         merged = merged_columns(
             join_clause, names, Scope.of(whole.entries), right.scope, [*whole.taken, *schema(right.node).names]
@@ -138,6 +145,20 @@ class FromList:
         parts = whole._lateral_part(part, inner) if inner.null_safe else (*whole.parts, part)
         return replace(after, parts=parts, waiting=(*after.waiting, *moved))
 
+    def _filtered_by(self, inner: Inner, join_clause: JoinClause) -> FromList:
+        """The list with only those rows that have a partner, or none, in the item of a SEMI or ANTI JOIN."""
+        scope = inner.relation.scope
+        names = using_names(join_clause, self.visible, inner.relation.visible)
+        taken = [*self.taken, *schema(inner.relation.node).names]
+        merged = merged_columns(join_clause, names, Scope.of(self.entries), scope, taken)
+        both = replace(self, entries=(*self.entries, *scope.entries))
+        conditions, _ = both._conditions(join_clause)
+        [left], all_conditions = self.parts, [*merged.conditions, *conditions]
+        node = semi_join(
+            left.node, inner.relation.node, all_conditions, inner.null_safe, anti=join_clause.keeps == "anti"
+        )
+        return replace(self, parts=(JoinItem(node),))
+
     def _lateral_part(self, part: JoinItem, inner: Inner) -> tuple[JoinItem, ...]:
         node = join(self.parts[0].node, part.node, part.conditions, part.outer, inner.null_safe)
         return (part.after(node),)
@@ -156,16 +177,15 @@ class FromList:
 
     def _conditions(self, join_clause: JoinClause) -> tuple[list[Expression], list[exp.Expr]]:
         """The bound parts of ON, and the parts with a subquery or Now, which move to WHERE. Raises SqlError if they
-        cannot move: those of outer and as-of joins."""
+        cannot move: those of outer, as-of, SEMI and ANTI joins."""
         parts = parsed_conjuncts(join_clause.on)
         moved = [part for part in parts if has_subquery(part) or self._has_now(part)]
-        if moved and (join_clause.outer != "none" or join_clause.asof):
+        if moved and (join_clause.outer != "none" or join_clause.asof or join_clause.keeps != "pairs"):
             what = "a subquery" if has_subquery(moved[0]) else "Now"
-            kind, instead = (
-                ("as-of" if join_clause.asof else "outer"),
-                "add it as an item of FROM first, and join with that",
-            )
-            raise not_supported(moved[0], f"{what} in ON of an {kind} join", instead)
+            kind = "an as-of" if join_clause.asof else "an outer"
+            kind = {"semi": "a SEMI", "anti": "an ANTI"}.get(join_clause.keeps, kind)
+            instead = "add it as an item of FROM first, and join with that"
+            raise not_supported(moved[0], f"{what} in ON of {kind} join", instead)
         return [predicate(part, self.scope, "ON") for part in parts if part not in moved], moved
 
     def _has_now(self, node: exp.Expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal as Choice
 
 from sqlglot import exp
 
@@ -19,7 +20,7 @@ _KNOWN_PARTS = {"this", "side", "kind", "method", "on", "using"}
 
 @dataclass(frozen=True)
 class JoinClause:
-    """A join as written; `comma` is a join by a comma."""
+    """A join as written; `comma` is a join by a comma. SEMI and ANTI keep the rows with and without a partner."""
 
     table: exp.Expr
     outer: Outer = "none"
@@ -28,12 +29,11 @@ class JoinClause:
     using: tuple[exp.Expr, ...] = ()
     natural: bool = False
     asof: bool = False
+    keeps: Choice["pairs", "semi", "anti"] = "pairs"
 
 
 #: Joins of other systems that are not supported, and what to write instead.
 _INSTEAD = {
-    "SEMI": "WHERE a.k IN (SELECT …), or WHERE EXISTS (…)",
-    "ANTI": "WHERE NOT EXISTS (…)",
     "STRAIGHT_JOIN": "JOIN; ALTER VIEW … SET (join_order = …) chooses the order",
 }
 
@@ -49,6 +49,8 @@ def join_clause_of(node: exp.Join) -> JoinClause:
         if value and part not in _KNOWN_PARTS:
             raise not_supported(node, f"{part.upper().replace('_', ' ')} JOIN")
     method, kind = (node.args.get("method") or "").upper(), (node.args.get("kind") or "").upper()
+    if kind in ("SEMI", "ANTI") and method in ("", "NATURAL"):
+        return _filtering(node, kind, method == "NATURAL")
     if method not in ("", "NATURAL", "ASOF") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise not_supported(node, f"{method or kind} JOIN", _INSTEAD.get(method or kind, ""))
     outer = _SIDES[(node.args.get("side") or "").upper()]
@@ -58,6 +60,17 @@ def join_clause_of(node: exp.Join) -> JoinClause:
     on, using = node.args.get("on"), tuple(node.args.get("using") or ())
     plain = not kind and not method and outer == "none" and on is None and not using
     return JoinClause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")
+
+
+def _filtering(node: exp.Join, kind: str, natural: bool) -> JoinClause:
+    """The clause of `[LEFT] SEMI | ANTI JOIN`."""
+    on, using = node.args.get("on"), tuple(node.args.get("using") or ())
+    if (side := (node.args.get("side") or "").upper()) not in ("", "LEFT"):
+        raise not_supported(node, f"{side} {kind} JOIN", f"b {kind} JOIN a ON …")
+    if on is None and not using and not natural:
+        raise error_at(node, f"{kind} JOIN needs a condition", hint="add ON … or USING (…)")
+    keeps: Choice["semi", "anti"] = "semi" if kind == "SEMI" else "anti"
+    return JoinClause(node.this, "none", False, on, using, natural, keeps=keeps)
 
 
 @dataclass(frozen=True)
