@@ -78,6 +78,7 @@ def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.
     """
     resolved = query.copy()
     _check_reads_only(resolved)
+    _name_columns_of_values(resolved)
     names: dict[str, str] = {}
     for table in list(resolved.find_all(exp.Table)):
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):
@@ -102,6 +103,17 @@ def _check_reads_only(query: exp.Expr) -> None:
         raise error_at(query, f'"{query.key.upper()}" is not a query', hint="a one-time statement is a SELECT")
     if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):
         raise error_at(other, f'"{other.key.upper()}" is not supported in a one-time SELECT')
+
+
+def _name_columns_of_values(query: exp.Expr) -> None:
+    """Names the columns of VALUES column1, column2 …, as in views, unless they have names."""
+    for values in query.find_all(exp.Values):
+        if isinstance(values.parent, exp.From | exp.Join):
+            alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("_values"))
+            width, given = len(values.expressions[0].expressions), alias.args.get("columns") or []
+            more = [exp.to_identifier(f"column{number}") for number in range(len(given) + 1, width + 1)]
+            alias.set("columns", [*given, *more])
+            values.set("alias", alias)
 
 
 def _object_named(table: exp.Table, catalog: Catalog) -> str:

@@ -137,6 +137,35 @@ def plain_star(item: exp.Expr) -> exp.Select:
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
 
 
+def without_bare_values(tree: exp.Expr) -> exp.Expr:
+    """The tree, modified in place, with `SELECT * FROM (VALUES …)` in place of each VALUES that is a query itself.
+
+    >>> import sqlglot
+    >>> without_bare_values(sqlglot.parse_one("VALUES (2), (1) ORDER BY 1 LIMIT 1")).sql()
+    'SELECT * FROM (VALUES (2), (1)) AS _values ORDER BY 1 LIMIT 1'
+    """
+    for values in list(tree.find_all(exp.Values)):
+        if values is tree or isinstance(values.parent, exp.Subquery | exp.In):
+            select = _selected(values.copy())
+            tree = select if values is tree else tree
+            if isinstance(around := values.parent, exp.In):
+                around.set("query", exp.Subquery(this=select))
+                around.set("expressions", None)
+            values.replace(select)
+    return tree
+
+
+def _selected(values: exp.Values) -> exp.Select:
+    """`SELECT * FROM (VALUES …)`, with the ORDER BY and LIMIT of the VALUES."""
+    select = plain_star(values)
+    for part in ("order", "limit", "offset"):
+        select.set(part, values.args.get(part))
+        values.set(part, None)
+    if not values.args.get("alias"):
+        values.set("alias", exp.TableAlias(this=exp.to_identifier("_values")))
+    return select
+
+
 def stream_of_query(query: exp.Expr, kind: str, meta: dict[str, Any]) -> exp.Select:
     """The query whose rows are the stream of another query: `SELECT * FROM Istream(query)`."""
     stream = StreamOf(this=exp.Subquery(this=query), kind=kind)

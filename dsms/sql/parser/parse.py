@@ -20,7 +20,7 @@ from operators.core.errors import SqlError
 ParseRest = Callable[[Cursor, st.Name | None], st.Statement]
 #: The words with which each kind of statement begins, and the function that parses its rest.
 Starts = Mapping[tuple[str, ...], ParseRest]
-_QUERY_STARTS = ("SELECT STREAMED", "SELECT COMPLETE", "SELECT")
+_QUERY_STARTS = ("SELECT STREAMED", "SELECT COMPLETE", "SELECT", "VALUES")
 
 
 def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.Statement]:
@@ -93,7 +93,7 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
                 place = place_of(cursor.tokens[cursor.at - 3])
                 return _if_not_exists(starts[words](cursor, label), place, cursor.sql)
             return starts[words](cursor, label)
-    if cursor.peek().text.upper() in ("SELECT", "WITH", "(") or _starts_stream(cursor):
+    if cursor.peek().text.upper() in queries.STARTS or _starts_stream(cursor):
         return queries.select(cursor, label)
     choices = (*(" ".join(words) for words in starts), *_QUERY_STARTS)
     return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))

@@ -36,6 +36,8 @@ _RESULT_CLAUSES = (
     "FRAGMENT",
 )
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
+#: The tokens with which a query begins.
+STARTS = ("SELECT", "WITH", "VALUES", "(")
 ViewOrQuery = Literal["view", "query"]
 
 

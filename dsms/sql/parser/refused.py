@@ -51,7 +51,6 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("ROLLBACK",): _ONE_STATEMENT,
     ("START", "TRANSACTION"): _ONE_STATEMENT,
     ("VACUUM",): _AUTOMATIC,
-    ("VALUES",): "SELECT * FROM (VALUES (1, 2), (3, 4)) AS v (a, b)",
 }
 
 

@@ -305,6 +305,8 @@ def _lifted(select: exp.Select, stream: exp.Expr) -> exp.Select:
 
 
 def _wrapped(tree: exp.Expr | None) -> exp.Expr | None:
+    if tree is not None:
+        tree = nodes.without_bare_values(tree)
     reads = isinstance(tree, exp.Query) and tree.find(exp.Table) is not None
     return nodes.WholeQuery(this=tree) if reads else tree
 

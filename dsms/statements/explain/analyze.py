@@ -8,6 +8,7 @@ from dsms.introspection.explain_analyze import explain_analyze
 from dsms.model import statements as st
 from dsms.model.objects import Source
 from dsms.model.statement_result import StatementResult
+from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind, named
@@ -24,7 +25,7 @@ class ExplainAnalyze(st.Statement):
 def parse_analyze(cursor: Cursor) -> ExplainAnalyze:
     """The rest of the statement after EXPLAIN."""
     cursor.expect("ANALYZE")
-    if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
+    if cursor.peek().text.upper() in queries.STARTS:
         cursor.fail("EXPLAIN ANALYZE needs the name of a running query", "SHOW QUERIES lists them")
     return ExplainAnalyze(cursor.rest_as_name("query name"), cursor.sql)
 

@@ -33,7 +33,7 @@ class Explain(st.Statement):
 def _parse(cursor: Cursor, _: st.Name | None) -> Explain | ExplainAnalyze:
     if cursor.peeks("ANALYZE") and len(cursor.tokens) - cursor.at > 1:
         return parse_analyze(cursor)
-    if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
+    if cursor.peek().text.upper() in queries.STARTS:
         return Explain(None, queries.continuous_query(cursor, None).select, cursor.sql)
     return Explain(cursor.rest_as_name("name"), None, cursor.sql)
 
