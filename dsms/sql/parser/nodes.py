@@ -58,8 +58,8 @@ class StreamWindow(FromWrapper):
 
 
 class WindowTable(FromWrapper):
-    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and similar calls: `function` over `column`, with its lengths in
-    `expressions`."""
+    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)`, `TUMBLE(s, col, size)` and similar calls: `function` over `column`,
+    with its lengths in `expressions`."""
 
     arg_types = {"this": True, "function": True, "column": True, "expressions": True, "partition": False}
 

@@ -248,8 +248,13 @@ class WindowParser(PostgresParser):
         return [column] if column is not None else []
 
     def _descriptor(self) -> exp.Expr | None:
-        if not self._match_text_seq("DESCRIPTOR"):
-            self.raise_error("expected DESCRIPTOR(column)")
+        """`DESCRIPTOR(column)` or, as RisingWave writes it, `column`."""
+        if self._ahead(0) != "DESCRIPTOR" or self._ahead(1) != "(":
+            column = self._parse_column()
+            if not isinstance(column, exp.Column):
+                self.raise_error("expected DESCRIPTOR(column) or a column")
+            return column
+        self._advance()
         return self._parenthesised(0, self._parse_column)
 
 

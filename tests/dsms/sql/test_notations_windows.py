@@ -125,6 +125,9 @@ def test_parentheses_around_joins_of_windows_mean_nothing(joined: str) -> None:
     ("function", "expected"),
     [
         ("TUMBLE(TABLE S, DESCRIPTOR(at), INTERVAL '10' SECOND)", logical.Assign(S, "hop", "at", 10_000, 10_000)),
+        ("TUMBLE(S, at, INTERVAL '10' SECOND)", logical.Assign(S, "hop", "at", 10_000, 10_000)),
+        ("HOP(S, c, 5, 10) AS h", logical.Assign(S, "hop", "c", 10, 5)),
+        ("HOP(S, c, 5, 10, 3) h", logical.Assign(S, "hop", "c", 10, 5, 3)),
         ("TABLE(TUMBLE(TABLE S, DESCRIPTOR(c), 10)) AS t", logical.Assign(S, "hop", "c", 10, 10)),
         (
             "tumble(table S, descriptor(day), interval '1' day, interval '1' hour) t",
@@ -188,7 +191,7 @@ def test_grouping_by_windows() -> None:
         ("TUMBLE(TABLE S, DESCRIPTOR(at), 10)", "the length of a window over a TIMESTAMP must be an INTERVAL"),
         ("TUMBLE(TABLE S, DESCRIPTOR(b), 10)", "DESCRIPTOR needs a column of type BIGINT, TIMESTAMP or DATE, not"),
         ("TUMBLE(TABLE S, DESCRIPTOR(c))", 'column 25: expected 1 length\\(s\\) and an optional offset in at "TUMBLE"'),
-        ("TUMBLE(TABLE S, c, 5)", "expected DESCRIPTOR"),
+        ("TUMBLE(TABLE S, 5, c)", "expected DESCRIPTOR\\(column\\) or a column"),
         ("HOP(TABLE S, DESCRIPTOR(c), 5)", "expected 2 length"),
         ("HOP(TABLE S, DESCRIPTOR(c), 0, 5)", "the length must be positive"),
         ("CUMULATE(TABLE S, DESCRIPTOR(c), 3, 10)", "the size of CUMULATE must be a multiple of its step"),
