@@ -222,7 +222,9 @@ class StreamParser(PatternParser):
 
     def _set_operator(self, only_intersections: bool) -> type[exp.SetOperation] | None:
         kind = _SET_TOKENS.get(self._curr.token_type)
-        combines_queries = self._ahead(1) in _AFTER_SET_OF_QUERIES and self._curr.token_type != TokenType.DASH
+        by_name = self._ahead(1) == "BY" and self._ahead(2) == "NAME"
+        combines_queries = by_name or self._ahead(1) in _AFTER_SET_OF_QUERIES
+        combines_queries = combines_queries and self._curr.token_type != TokenType.DASH
         if kind is None or combines_queries:
             return None
         return kind if kind is exp.Intersect or not only_intersections else None

@@ -194,8 +194,8 @@ class FromList:
     def _with_exploded(self, item: Exploding, join_clause: JoinClause) -> FromList:
         """The list with an item that has the elements of an array or a range, for each row of the items before it."""
         whole = self.collapsed()
-        node, entry = exploded(item, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
-        entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
+        node, added = exploded(item, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
+        entries = replace(whole, entries=(*whole.entries, *added), visible=(*whole.visible, *added))
         return replace(entries, parts=(JoinItem(node),), waiting=(*whole.waiting, *parsed_conjuncts(join_clause.on)))
 
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
+from dsms.sql.binder.query.by_name import matched_by_name
 from dsms.sql.binder.query.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
 from dsms.sql.binder.relation import Context, Relation, bind_query, with_common_tables
 from dsms.sql.binder.scalars.conditions import extended, own_columns, select_columns
@@ -44,12 +45,15 @@ def _(query: exp.Subquery, context: Context) -> Relation:
 
 @bind_query.register
 def _(query: exp.SetOperation, context: Context) -> Relation:
+    by_name = bool(query.args.get("by_name"))
     for part in ("by_name", "side", "on"):
-        if query.args.get(part):
-            raise not_supported(query, f"{query.key.upper()} {part.upper().replace('_', ' ')}")
+        if query.args.get(part) and not (part == "by_name" and isinstance(query, exp.Union)):
+            construct = f"{query.key.upper()} {part.upper().replace('_', ' ')}"
+            raise not_supported(query, construct, "leave it out, and list the columns in the same order")
     inside = with_common_tables(query, context)
     sides = replace(inside, shown_to_users=False)
-    left, right = bind_query(query.left, sides), bind_query(query.right, sides)
+    written = bind_query(query.left, sides), bind_query(query.right, sides)
+    left, right = matched_by_name(query, *written, context) if by_name else written
     if len(left.visible) != len(right.visible):
         message = f"the sides of {query.key.upper()} have {len(left.visible)} and {len(right.visible)} columns"
         raise error_at(query.right, message)
@@ -57,7 +61,7 @@ def _(query: exp.SetOperation, context: Context) -> Relation:
     names = _names(left, query, context)
     inputs = [_cast_to(side, types, names, context) for side in (left, right)]
     node = _combined(query, *inputs)
-    if isinstance(node, logical.Distinct) and unites_streams(query, (left, right), inside):
+    if isinstance(node, logical.Distinct) and unites_streams(query, written, inside):
         node = merged_streams(logical.Union((*_branches(inputs[0]), *_branches(inputs[1]))))
     fields = {field.name: field for field in schema(node)}
     entries = tuple(
