@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
 from typing import cast
@@ -81,20 +82,22 @@ def _(statement: st.Merge, table: Table, catalog: Catalog) -> list[str]:
     return [table.name, *names]
 
 
-def effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
-    """The effects of a statement; no two have a key in common. Nothing is written. `rows` answers a query over the
-    objects of `names_read`. Raises UserError for a row that violates a CHECK."""
-    effects = _effects_of(statement, catalog, rows, content)
+def effects_of(
+    statement: Write, catalog: Catalog, rows: Rows, content: Content, now: dt.datetime
+) -> tuple[Effect, ...]:
+    """The effects of a statement at the instant `now`; no two have a key in common. Nothing is written. `rows` answers
+    a query over the objects of `names_read`. Raises UserError for a row that violates a CHECK."""
+    effects = _effects_of(statement, catalog, lambda asked: rows(asked.at(now)), content)
     return tuple(checked(table_of(statement.table, catalog), effect, catalog, rows) for effect in effects)
 
 
 def load_effects(
-    table: Table, batches: Iterable[pa.Table], catalog: Catalog, rows: Rows, content: Content
+    table: Table, batches: Iterable[pa.Table], catalog: Catalog, rows: Rows, content: Content, now: dt.datetime
 ) -> Iterator[Effect]:
-    """The effects of a load: each batch as new rows."""
+    """The effects of a load at the instant `now`: each batch as new rows."""
     seen = set[Key]()
     for batch in batches:
-        defaults = defaults_of(table, batch.column_names, lambda query: rows(one_time_query_of(query, catalog)))
+        defaults = defaults_of(table, batch.column_names, lambda query: rows(one_time_query_of(query, catalog).at(now)))
         effect = insert_effect(table, in_column_order(table, batch, defaults), content, seen)
         yield checked(table, effect, catalog, rows)
         log.info("loading", table=table.name, rows=len(seen))
@@ -196,7 +199,7 @@ def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tu
 
 
 def returning_query(
-    statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content
+    statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content, now: dt.datetime
 ) -> OneTimeQueryWithRows | None:
     """The query of RETURNING, over the changed rows as they are afterwards (before, for DELETE); None without the
     clause."""
@@ -209,7 +212,7 @@ def returning_query(
     )
     source = exp.Table(this=exp.to_identifier(alias, quoted=True))
     query = exp.Select(expressions=[item.copy() for item in statement.returning], from_=exp.From(this=source))
-    return one_time_query_of(query, catalog, {alias: shown}).over(lambda _: shown)
+    return one_time_query_of(query, catalog, {alias: shown}).at(now).over(lambda _: shown)
 
 
 def _changed_rows(statement: Write, table: Table, effects: Iterable[Effect], content: Content) -> pa.Table:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,6 +13,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at, position_of
 from dsms.model.statements import TextLocation
+from dsms.sql.binder.scalars.current_time import at_instant, reads_current_time
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
 from dsms.sql.parser.table_names import name_of
@@ -31,6 +33,13 @@ class OneTimeQuery:
     objects: dict[str, str]
     given: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     query: exp.Expr | None = field(default=None, repr=False, compare=False)
+
+    def at(self, now: dt.datetime) -> OneTimeQuery:
+        """The query as it is asked at an instant: `now()` has this value."""
+        if self.query is None or not reads_current_time(self.query):
+            return self
+        query = at_instant(self.query, now)
+        return replace(self, sql=query.sql(dialect="duckdb", comments=False), query=query)
 
     def over(self, relation: Relation) -> OneTimeQueryWithRows:
         """The query with the rows of the objects that it reads; each object is read once."""

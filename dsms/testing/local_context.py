@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
 from dsms.registration.environment import Environment
 from dsms.registration.table_targets import writable
+from dsms.sql.binder.scalars.current_time import at_instant
 from dsms.statements.context import Logged
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.statements.registry import apply
@@ -43,6 +45,8 @@ class Session(Protocol):
 
     catalog: Catalog
     runtime: LocalRuntime
+    #: Returns the current time in milliseconds since 1970.
+    now: Callable[[], int]
 
     def reached(self) -> int:
         """The greatest instant that any log has reached."""
@@ -92,26 +96,26 @@ class LocalContext:
 
     def select(self, statement: st.Select) -> StatementResult:
         """Runs a one-time SELECT over the last relations of streams, views and tables."""
-        catalog = self.session.catalog
-        asked, relation = one_time_query_of(statement.select, catalog), as_shown(self._rows, catalog)
+        catalog, select = self.session.catalog, at_instant(statement.select, self._now())
+        asked, relation = one_time_query_of(select, catalog), as_shown(self._rows, catalog)
         if statement.preference is None:
             columns, rows, types = typed_answer(asked.over(relation))
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, types=types)
-        promising = promising_select(statement.select, statement.preference, asked, catalog)
+        promising = promising_select(select, statement.preference, asked, catalog)
         (columns, rows), seen = promising.answered(relation, self.session.reached() - 1, answer)
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))
 
     def write(self, statement: Write) -> StatementResult:
         """Writes rows at the greatest instant that any log has reached; they are final at once."""
         instant = self.session.reached()
-        table, records, result = write_records(statement, self.session.catalog, self._rows, instant)
+        table, records, result = write_records(statement, self.session.catalog, self._rows, instant, self._now())
         self.append(table, records, instant)
         return result
 
     def load(self, statement: Load) -> StatementResult:
         """Adds the rows of a file or database, like `write`."""
         instant = self.session.reached()
-        table, records, result = load_records(statement, self.session.catalog, self._rows, instant)
+        table, records, result = load_records(statement, self.session.catalog, self._rows, instant, self._now())
         self.append(table, records, instant)
         return result
 
@@ -125,6 +129,9 @@ class LocalContext:
     def replay(self, statement: st.Replay) -> NoReturn:
         """Raises UserError."""
         raise UserError("a LocalSession cannot replay dead letters", hint="push the corrected records")
+
+    def _now(self) -> dt.datetime:
+        return dt.datetime.fromtimestamp(self.session.now() / 1_000, dt.UTC)
 
     def _rows(self, name: str) -> pa.Table:
         return as_table(name, self.session.relation(name), self.session.catalog)

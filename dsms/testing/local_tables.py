@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -46,14 +47,15 @@ class _Content:
 
 
 def write_records(
-    statement: Write, catalog: Catalog, relation: Relation, instant: int
+    statement: Write, catalog: Catalog, relation: Relation, instant: int, now: dt.datetime
 ) -> tuple[Table, Records, StatementResult]:
-    """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
+    """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result.
+    `now` is the time of the call."""
     table = writable(statement.table, catalog)
     content = _Content(table, relation)
     read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
-    effects = effects_of(statement, catalog, _rows_over(read), content)
-    asked = returning_query(statement, catalog, effects, content)
+    effects = effects_of(statement, catalog, _rows_over(read), content, now)
+    asked = returning_query(statement, catalog, effects, content, now)
     columns, rows, types = ((), (), ()) if asked is None else typed_answer(asked)
     message = counted(sum(effect.count for effect in effects), instant)
     verb = type(statement).__name__.upper()
@@ -61,12 +63,12 @@ def write_records(
 
 
 def load_records(
-    statement: Load, catalog: Catalog, relation: Relation, instant: int
+    statement: Load, catalog: Catalog, relation: Relation, instant: int, now: dt.datetime
 ) -> tuple[Table, Records, StatementResult]:
     """The same as `write_records`, for a statement that loads rows of a file or database."""
     table = writable(statement.table, catalog)
     rows, content = _rows_over(as_shown(relation, catalog)), _Content(table, relation)
-    effects = list(load_effects(table, batches_of(statement, table), catalog, rows, content))
+    effects = list(load_effects(table, batches_of(statement, table), catalog, rows, content, now))
     message = counted(sum(effect.count for effect in effects), instant)
     return table, _records(effects, instant), StatementResult("LOAD", message)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load
 from dsms.planner.physical.parts.links import link_topics
 from dsms.registration.table_targets import writable
+from dsms.sql.binder.scalars.current_time import at_instant
 from dsms.statements.dml.insert_stream import check_empty
 from dsms.tables.dml_effects import Write, effects_of, load_effects, names_read, returning_query
 from dsms.tables.effect import counted
@@ -177,13 +179,14 @@ class TableStatements:
 
     def _write(self, statement: Write, table: Table, catalog: Catalog, principal: Principal) -> StatementResult:
         content = self._tables.content(table)
+        now = dt.datetime.now(dt.UTC)
         with self._writes.admitted() as budget:
             relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
             relation = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
             effects = effects_of(
-                statement, catalog, lambda asked: self._writes.rows(asked.over(relation), budget), content
+                statement, catalog, lambda asked: self._writes.rows(asked.over(relation), budget), content, now
             )
-            asked = returning_query(statement, catalog, effects, content)
+            asked = returning_query(statement, catalog, effects, content, now)
             reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
@@ -191,6 +194,7 @@ class TableStatements:
 
     def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         """Runs a SELECT, which fails once it is cancelled."""
+        statement = replace(statement, select=at_instant(statement.select, dt.datetime.now(dt.UTC)))
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(_asked, statement, principal), self._common_instant, budget)
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()
@@ -249,7 +253,8 @@ class TableStatements:
             self._reads.end()
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
-        effects = load_effects(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
+        now, content = dt.datetime.now(dt.UTC), self._tables.content(table)
+        effects = load_effects(table, batches, catalog, self._rows_over_given_relations, content, now)
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 

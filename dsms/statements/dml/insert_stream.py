@@ -16,7 +16,8 @@ from dsms.registration.queries import create_query
 from dsms.registration.table_targets import check_values, columns_of, writable
 from dsms.sql.binder.dependencies import dependents, names_in
 from dsms.sql.binder.query.inserted_rows import insertable_select, table_rows_query
-from dsms.sql.parser.queries import parse_query
+from dsms.sql.binder.scalars.current_time import reads_current_time
+from dsms.sql.parser.queries import parse_query, selected_expression
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind
 from operators.core.errors import UserError
@@ -105,6 +106,10 @@ def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Enviro
     given, taken = insertable_select(insert.rows, catalog, environment.check_read), columns_of(insert.columns, table)
     check_values(insert.table, taken, len(given.nullable))
     valued = {*taken, *table.defaults}
+    for column, text in table.defaults.items():
+        if column not in taken and reads_current_time(selected_expression(f"SELECT {text}")):
+            why = f'the default of "{column}" is {text}, but rows of a continuous INSERT must depend on the logs alone'
+            raise insert.table.place.error(why, "SELECT a value for this column, such as TS, the instant of the row")
     if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in valued)]:
         raise insert.table.place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
     return table_rows_query(given, taken, table)

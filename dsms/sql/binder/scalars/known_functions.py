@@ -8,6 +8,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
 from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup
+from dsms.sql.binder.scalars.current_time import CURRENT
 from dsms.sql.binder.scalars.expression_functions import function_name, is_supported_call, refuse_unknown, written_name
 from dsms.sql.binder.windows import window_functions
 from dsms.sql.parser.table_names import RELATION_OF
@@ -19,7 +20,8 @@ _NOTATIONS = (
 
 
 def refuse_unknown_functions(query: exp.Expr) -> None:
-    """Raises SqlError at the first call of a function that the language does not have, even if DuckDB has it.
+    """Raises SqlError at the first call of a function that the language does not have, even if DuckDB has it. The
+    functions of `current_time` are known: what runs once replaces them by its instant.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> refuse_unknown_functions(parse_query("SELECT upper(a), sum(b) OVER (ORDER BY a), lag(a) OVER () FROM R(s)"))
@@ -30,7 +32,7 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     for call in query.find_all(exp.Func):
         if isinstance(call, exp.ExplodingGenerateSeries):
             raise not_supported(call, "generate_series in a query that runs once", "call it in FROM of a view")
-        if not _is_known(call):
+        if not isinstance(call, tuple(CURRENT)) and not _is_known(call):
             refuse_unknown(call)
 
 
