@@ -67,6 +67,8 @@ class Catalog(msgspec.Struct, frozen=True):
     cluster: str = ""
     #: The topics of dropped queries and tables that are not deleted yet, by topic.
     dropped_topics: dict[str, DroppedTopic] = {}
+    #: By lower-case name of an object: the comments on it ("") and on its columns, by their names.
+    comments: dict[str, dict[str, str]] = {}
 
     def get(self, name: str) -> Object | None:
         """The object with this name, case-insensitive, or None."""
@@ -113,6 +115,28 @@ class Catalog(msgspec.Struct, frozen=True):
         read = {subplan.topic for subplan in after.subplans()}
         unread = [subplan for subplan in before if subplan.topic not in read]
         return after.with_dropped_topics(DroppedTopic(each.topic, each.id) for each in unread) if unread else after
+
+    def comments_on(self, name: str) -> dict[str, str]:
+        """The comments on an object ("") and on its columns, by their names."""
+        return self.comments.get(name.lower(), {})
+
+    def with_comment(self, name: str, column: str, text: str | None) -> Catalog:
+        """The next version of the catalog, with this comment on a column of an object, or on the object itself if
+        `column` is ""; None removes the comment. The same catalog if that changes nothing."""
+        before = self.comments_on(name)
+        given = {} if text is None else {column: text}
+        after = {key: value for key, value in before.items() if key != column} | given
+        if after == before:
+            return self
+        others = {key: texts for key, texts in self.comments.items() if key != name.lower()}
+        comments = {**others, name.lower(): dict(sorted(after.items()))} if after else others
+        return msgspec.structs.replace(self, version=self.version + 1, comments=comments)
+
+    def without_comments(self, names: Iterable[str]) -> Catalog:
+        """The same version of the catalog, without the comments on the objects of these names."""
+        gone = {name.lower() for name in names}
+        kept = {name: texts for name, texts in self.comments.items() if name not in gone}
+        return msgspec.structs.replace(self, comments=kept)
 
     def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:
         """The same version of the catalog, in which these topics have to be deleted too."""

@@ -18,6 +18,7 @@ from dsms.statements.context import Context
 from dsms.statements.ddl import (
     alter_executor,
     alter_query,
+    comment,
     create_aggregate,
     create_index,
     create_query,
@@ -70,6 +71,7 @@ STATEMENTS: Final = (
     repair_query.KIND,
     alter_query.KIND,
     alter_executor.KIND,
+    comment.KIND,
     objects.KIND,
     entities.KIND,
     executors.KIND,

@@ -22,12 +22,13 @@ _ID = re.compile(r"[a-z]\d{1,15}")
 
 class Meta(msgspec.Struct, frozen=True):
     """The version of the catalog, how many ids were given out, the term of the coordinator that wrote it, and the
-    topics of dropped objects that are not deleted yet."""
+    topics of dropped objects that are not deleted yet, and the comments on objects by name."""
 
     version: Natural = 0
     ids: Natural = 0
     term: Natural = 0
     dropped_topics: tuple[DroppedTopic, ...] = ()
+    comments: dict[str, dict[str, str]] = {}
 
 
 #: The content of a record: the catalog as a whole, an object, or a numbered event of the registry.
@@ -54,7 +55,7 @@ def read_part(entry: Entry) -> tuple[bytes, CatalogItem | None, bytes | None]:
     """The key of a record, its content (None: the object was dropped), and its value. Raises Malformed if invalid.
 
     >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
-    Meta(version=3, ids=2, term=1, dropped_topics=())
+    Meta(version=3, ids=2, term=1, dropped_topics=(), comments={})
     """
     return entry.key, _part(entry.key, entry.value), entry.value
 
@@ -96,18 +97,18 @@ def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
 def catalog_of(meta: Meta, objects: dict[str, Object]) -> Catalog:
     """The catalog with these objects, and with what `meta` says of it."""
     dropped = {each.topic: each for each in meta.dropped_topics}
-    return Catalog(meta.version, meta.ids, objects, dropped_topics=dropped)
+    comments = {name: texts for name, texts in meta.comments.items() if name in objects}
+    return Catalog(meta.version, meta.ids, objects, dropped_topics=dropped, comments=comments)
 
 
 def meta_of(catalog: Catalog, term: int) -> Meta:
     """What the log says of a catalog that a coordinator of this term writes."""
-    return Meta(catalog.version, catalog.ids, term, tuple(catalog.dropped_topics.values()))
+    return Meta(catalog.version, catalog.ids, term, tuple(catalog.dropped_topics.values()), catalog.comments)
 
 
 def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
     """The entry under `META` of a new log that begins with the entries of another log. The new log deletes no topics of
-    the other one. Raises Malformed if the other log's
-    entry is invalid or missing."""
+    the other one. Raises Malformed if the other log's entry is invalid or missing."""
     last = _part(META, entries.get(META))
     assert isinstance(last, Meta)
-    return msgspec.json.encode(Meta(last.version, last.ids))
+    return msgspec.json.encode(Meta(last.version, last.ids, comments=last.comments))

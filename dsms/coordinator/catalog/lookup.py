@@ -77,6 +77,8 @@ class ReadableObject(NamedTuple):
     defaults: Mapping[str, str] = MappingProxyType({})
     checks: Mapping[str, str] = MappingProxyType({})
     definition: str | None = None
+    #: The comments on it ("") and on its columns, by their names.
+    comments: Mapping[str, str] = MappingProxyType({})
 
 
 def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
@@ -90,6 +92,7 @@ def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObj
 
 def _readable(item: Stream | Table | Query, catalog: Catalog) -> ReadableObject:
     found = ReadableObject(item.name, number_of(item.id), schema_and_keys(item, catalog)[0], kind_of(item))
+    found = found._replace(comments=catalog.comments_on(item.name))
     match item:
         case Table():
             keys = () if item.is_bag else item.keys

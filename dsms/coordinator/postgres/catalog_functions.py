@@ -28,6 +28,8 @@ _FUNCTIONS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
     "pg_get_indexdef": ((1,), _DEFINITION),
     "pg_get_userbyid": ((1,), "'dsms'"),
     "pg_get_viewdef": ((1, 2), _DEFINITION),
+    "col_description": ((2,), f'(SELECT definition FROM "{DEFINITIONS}" WHERE oid = a AND part = -1 - b)'),
+    "obj_description": ((1, 2), f'(SELECT definition FROM "{DEFINITIONS}" WHERE oid = a AND part = -1)'),
     "quote_ident": ((1,), _QUOTED),
     "quote_literal": ((1,), "'''' || replace(a, '''', '''''') || ''''"),
     **dict.fromkeys(("pg_relation_size", "pg_total_relation_size", "pg_table_size", "pg_indexes_size"), ((1,), "0")),
@@ -49,8 +51,8 @@ _FUNCTIONS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
          "pg_get_function_sqlbody", "pg_get_functiondef", "pg_get_partkeydef", "pg_get_statisticsobjdef_columns",
          "pg_size_pretty", "pg_tablespace_location", "to_regclass", "to_regtype"), ((1,), "NULL"),
     ),
-    **dict.fromkeys(("col_description", "pg_get_serial_sequence", "shobj_description"), ((2,), "NULL")),
-    **dict.fromkeys(("obj_description", "pg_get_ruledef", "pg_get_triggerdef"), ((1, 2), "NULL")),
+    **dict.fromkeys(("pg_get_serial_sequence", "shobj_description"), ((2,), "NULL")),
+    **dict.fromkeys(("pg_get_ruledef", "pg_get_triggerdef"), ((1, 2), "NULL")),
 }  # fmt: skip
 #: Forms of functions whose text depends on the number of arguments.
 _FURTHER: Final = {

@@ -25,6 +25,8 @@ _OBJECTS, _INDEXES, _KEYS, _CHECKS = 16_384, 2**29, 2**30, 2**30 + 2**29
 _MAX_CHECKS = 1_024
 _RELKINDS: Final = {"table": "r", "stream": "f"}
 _MATERIALIZED_VIEW = "m"
+#: The OID of pg_class, the relation whose rows comments describe.
+_CLASS: Final = 1_259
 
 
 def relkind(item: ReadableObject) -> str:
@@ -50,9 +52,11 @@ def key_name(item: ReadableObject) -> str:
 
 def definitions(objects: Sequence[ReadableObject]) -> Rows:
     """The texts of views, indexes and constraints by OID; those of the columns of an index by their numbers, from 1
-    on."""
+    on. Comments have negative numbers: -1 on an object, -1 - n on its column n."""
     for item in objects:
         yield {"oid": oid_of(item), "definition": item.definition}
+        for at, text in _comments_of(item):
+            yield {"oid": oid_of(item), "part": -1 - at, "definition": text}
         for at, (_, condition) in enumerate(item.checks.items()):
             yield {"oid": _check_oid(item, at), "definition": f"CHECK ({condition})"}
     for item in _keyed(objects):
@@ -71,6 +75,19 @@ def _index_sql(item: ReadableObject) -> str:
 def _shown(name: str) -> str:
     """The name, in quotes only if PostgreSQL needs them."""
     return name if name.isascii() and name.isidentifier() and name == name.lower() else quoted_identifier(name)
+
+
+def _comments_of(item: ReadableObject) -> Iterator[tuple[int, str]]:
+    """The comments on an object (0) and on its columns, by their numbers from 1 on."""
+    for at, name in enumerate(("", *item.schema.names)):
+        if name in item.comments:
+            yield at, item.comments[name]
+
+
+def _descriptions(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        for at, text in _comments_of(item):
+            yield {"objoid": oid_of(item), "classoid": _CLASS, "objsubid": at, "description": text}
 
 
 def _keyed(objects: Sequence[ReadableObject]) -> Iterator[ReadableObject]:
@@ -212,6 +229,7 @@ ROWS: Final[dict[str, Callable[[Sequence[ReadableObject]], Rows]]] = {
         "oid": 1, "datname": "dsms", "datdba": _OWNER, "encoding": 6, "datlocprovider": "c", "datallowconn": True,
         "datconnlimit": -1, "datcollate": "C", "datctype": "C",
     }),
+    "pg_description": _descriptions,
     "pg_index": _indexes,
     "pg_indexes": _index_texts,
     "pg_matviews": _materialized_views,

@@ -17,7 +17,6 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("ALTER", "TABLE"): _CREATE_AGAIN,
     ("ANALYZE",): _AUTOMATIC,
     ("BEGIN",): _ONE_STATEMENT,
-    ("COMMENT", "ON"): "write the comment in the CREATE statement: SHOW CREATE shows it",
     ("COMMIT",): _ONE_STATEMENT,
     ("CREATE", "CONNECTION"): "give the Kafka cluster when you start the coordinator, and the topic in REGISTER SOURCE",
     ("CREATE", "DATABASE"): _ONE_SCHEMA,

@@ -48,7 +48,7 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
     if dropped is None and statement.if_exists:
         return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
     dropped = catalog.find(statement.name.text, statement.name.place)
-    if statement.kind not in _kinds(dropped):
+    if statement.kind not in kinds_of(dropped):
         raise statement.name.place.error(f'"{dropped.name}" is a {kind_of(dropped)}, not a {statement.kind}')
     above = dependents(catalog, dropped)
     if above and not statement.cascade:
@@ -58,13 +58,13 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
         )
     filler = [dropped.filled_by] if isinstance(dropped, Table) and dropped.filled_by is not None else []
     names = [dropped.name, *filler, *(item.name for item in above)]
-    remaining = catalog.without(names)
+    remaining = catalog.without(names).without_comments(names)
     moved = moved_off(remaining, environment)
     after = remaining.with_changed(*moved) if moved else remaining
     return after, StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
 
 
-def _kinds(item: Object) -> tuple[str, ...]:
+def kinds_of(item: Object) -> tuple[str, ...]:
     """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
     derived = isinstance(item, Query) and (item.stream or item.sql.upper().split()[:2] == ["CREATE", "STREAM"])
     return (kind_of(item), "stream") if derived else (kind_of(item),)

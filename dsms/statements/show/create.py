@@ -10,6 +10,7 @@ from dsms.model.objects import kind_of, shown_sql
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.sql.parser.cursor import Cursor
+from dsms.statements.ddl.comment import comment_statements
 from dsms.statements.object_kinds import KINDS
 from dsms.statements.statement_kind import StatementKind, named
 
@@ -27,12 +28,12 @@ def _parse(cursor: Cursor, _: st.Name | None) -> ShowCreate:
 
 
 def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) -> Applied:
-    """The text of the statement as it was written; for a replaced query, that of the last replacement."""
+    """The text of the statement as it was written, or for a replaced query that of the last replacement, and the
+    statements that set its comments."""
     item = catalog.find_any(statement.name.text, statement.name.place)
     message = f'statement that created {kind_of(item)} "{item.name}"'
-    return catalog, StatementResult(
-        "SHOW CREATE", message, ("name", "sql"), ((item.name, shown_sql(item)),), name=item.name
-    )
+    text = ";\n".join([shown_sql(item), *comment_statements(item, catalog)])
+    return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), ((item.name, text),), name=item.name)
 
 
 KIND = StatementKind(

@@ -16,6 +16,8 @@ from dsms.sql.parser.cursor import Cursor
 from dsms.statements.object_kinds import KINDS
 from dsms.statements.statement_kind import StatementKind, named
 
+_COLUMNS = ("column", "type", "nullable", "key", "comment")
+
 
 @dataclass(frozen=True, slots=True)
 class Describe(st.Statement):
@@ -32,9 +34,15 @@ def _parse(cursor: Cursor, _: st.Name | None) -> Describe:
 def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find_any(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(item, catalog)
-    rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
+    comments = catalog.comments_on(item.name)
+    rows = tuple(
+        (field.name, type_sql(field.type), field.nullable, field.name in keys, comments.get(field.name))
+        for field in schema
+    )
     message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{_settings(item)}{_promises(item)}'
-    return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=item.name)
+    if "" in comments:
+        message += f"; {comments['']}"
+    return catalog, StatementResult("DESCRIBE", message, _COLUMNS, rows, name=item.name)
 
 
 def _settings(item: Object) -> str:

@@ -68,7 +68,13 @@ def test_copied_log_keeps_registry_events_and_omits_system_objects() -> None:
     assert log[b"registry/1"] == b"event"
     assert META not in log
     assert not [key for key in log if b"dsms_" in key]
-    assert msgspec.json.decode(first_entry(entries())) == {"version": 9, "ids": 12, "term": 0, "dropped_topics": []}
+    assert msgspec.json.decode(first_entry(entries())) == {
+        "version": 9,
+        "ids": 12,
+        "term": 0,
+        "dropped_topics": [],
+        "comments": {},
+    }
 
 
 def test_without_a_prefix_results_keep_their_topics() -> None:

@@ -40,7 +40,7 @@ def test_a_definition_is_used_shown_described_and_dropped() -> None:
     shown = [row for row in made.execute("SHOW AGGREGATES") if row["name"] == "total()"]
     assert [(row["definition"], row["arguments"], row["used by"]) for row in shown] == [("base", "x BIGINT", "v")]
     assert made.execute("DESCRIBE AGGREGATE total") == [
-        {"column": "x", "type": "BIGINT", "nullable": True, "key": False}
+        {"column": "x", "type": "BIGINT", "nullable": True, "key": False, "comment": None}
     ]
     with pytest.raises(UserError, match='aggregate "total\\(\\)" is used by v'):
         made.execute("DROP AGGREGATE total")

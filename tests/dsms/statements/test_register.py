@@ -111,7 +111,7 @@ def test_show_and_describe() -> None:
         apply_all("SHOW VIEWS; DESCRIBE V; DESCRIBE SOURCE T", apply_all(VIEW)[0])[1],
     )
     assert [row[:3] for row in shown.rows] == [("V", "dsms.V", "known")]
-    assert described.columns == ("column", "type", "nullable", "key")
+    assert described.columns == ("column", "type", "nullable", "key", "comment")
     assert described.rows == (("k", "INTEGER", False, True), ("v", "DECIMAL(9, 2)", True, False))
     assert source.rows[2] == ("at", "TIMESTAMP", True, False)
 

@@ -16,7 +16,8 @@ from tests.dsms.coordinator.postgres.local_served import served
 SCRIPT = """
 CREATE TABLE t (k INT PRIMARY KEY, name TEXT DEFAULT 'x', price DECIMAL(9, 2), CHECK (price > 0));
 CREATE TABLE pair (b TEXT, a INT, PRIMARY KEY (a, b));
-CREATE VIEW big AS SELECT k, name FROM t WHERE k > 1
+CREATE VIEW big AS SELECT k, name FROM t WHERE k > 1;
+COMMENT ON TABLE pair IS 'two of them'; COMMENT ON COLUMN pair.b IS 'the second'
 """
 
 
@@ -47,7 +48,7 @@ def psql(port: int, command: str) -> list[str]:
 #: Commands of psql, and lines that they write.
 PSQL = {
     r"\d": {"public|big|materialized view|dsms", "public|t|table|dsms", "public|pair|table|dsms"},
-    r"\dt+": {"public|t|table|dsms|permanent|heap||"},
+    r"\dt+": {"public|t|table|dsms|permanent|heap||", "public|pair|table|dsms|permanent|heap||two of them"},
     r"\d t": {"k|integer||not null|", "name|text|||'x'", "price|numeric(9,2)|||", '"t_pkey" PRIMARY KEY, btree (k)'},
     r"\d+ pair": {'"pair_pkey" PRIMARY KEY, btree (a, b)'},
     r"\d+ big": {" SELECT k, name FROM t WHERE k > 1"},
@@ -70,6 +71,19 @@ def test_psql_describes(port: int, command: str) -> None:
 )
 def test_psql_lists(port: int, command: str) -> None:
     psql(port, command)
+
+
+def test_comments(port: int, connection: psycopg.Connection) -> None:
+    row = connection.execute(
+        "SELECT obj_description('pair'::regclass), obj_description('pair'::regclass, 'pg_class'),"
+        " col_description('pair'::regclass, 1), col_description('pair'::regclass, 2), obj_description('t'::regclass)"
+    ).fetchone()
+    assert row == ("two of them", "two of them", "the second", None, None)
+    engine = create_engine(f"postgresql+psycopg://ann@127.0.0.1:{port}/dsms")
+    found = inspect(engine)
+    assert found.get_table_comment("pair") == {"text": "two of them"}
+    assert [column["comment"] for column in found.get_columns("pair")] == ["the second", None]
+    engine.dispose()
 
 
 def test_sqlalchemy_reflects_keys_defaults_and_definitions(port: int) -> None:
