@@ -16,6 +16,7 @@ from dsms.model.statements import TextLocation
 from dsms.sql.binder.scalars.current_time import at_instant, reads_current_time
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
+from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
 
@@ -110,6 +111,8 @@ def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
 def _check_reads_only(query: exp.Expr) -> None:
     if not isinstance(query, exp.Query | exp.Values):
         raise error_at(query, f'"{query.key.upper()}" is not a query', hint="a one-time statement is a SELECT")
+    if pivot := query.find(exp.Pivot):
+        raise refused_pivot(pivot)
     if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):
         raise error_at(other, f'"{other.key.upper()}" is not supported in a one-time SELECT')
 

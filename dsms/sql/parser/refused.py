@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
+from dsms.model.position import not_supported
 from dsms.sql.parser.cursor import Cursor, unquoted_text
+from operators.core.errors import SqlError
 
 _ONE_SCHEMA = "all objects are in the schema public: use a prefix in their names instead, as in sales_orders"
 _NO_TEMPORARY_OBJECTS = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
@@ -51,6 +55,13 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("START", "TRANSACTION"): _ONE_STATEMENT,
     ("VACUUM",): _AUTOMATIC,
 }
+
+
+def refused_pivot(pivot: exp.Pivot) -> SqlError:
+    """The error for PIVOT and UNPIVOT, which leave the columns of their result to the rows or to the table."""
+    if pivot.args.get("unpivot"):
+        return not_supported(pivot, "UNPIVOT", "SELECT 'a' AS name, a AS value … UNION ALL SELECT 'b', b …")
+    return not_supported(pivot, "PIVOT", "SUM(v) FILTER (WHERE k = 1) AS one, … and GROUP BY the other columns")
 
 
 def refuse_other_systems(cursor: Cursor) -> None:

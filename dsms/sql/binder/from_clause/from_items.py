@@ -19,11 +19,12 @@ from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bi
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.windows.stream_windows import FROM_ITEM_BINDERS
 from dsms.sql.parser import nodes
+from dsms.sql.parser.refused import refused_pivot
 
 __all__ = ["bind_relation", "checked_alias", "one_row"]
 
-_TABLE_PARTS = {"db": "a qualified name", "pivots": "PIVOT", "joins": "JOIN"}
-_INSTEAD = {"pivots": "SUM(v) FILTER (WHERE k = 1) AS one, …", "only": "leave the word out"}
+_TABLE_PARTS = {"db": "a qualified name", "joins": "JOIN"}
+_INSTEAD = {"only": "leave the word out"}
 
 for kind, bind in FROM_ITEM_BINDERS.items():
     bind_relation.register(kind, bind)
@@ -38,6 +39,8 @@ def one_row() -> Relation:
 def _(table: exp.Table, context: Context) -> Relation:
     if sample := table.args.get("sample"):
         return bind_relation(_sampled(table, sample), context)
+    if pivots := table.args.get("pivots"):
+        raise refused_pivot(pivots[0])
     for part, value in table.args.items():
         if value and part not in ("this", "alias"):
             construct = _TABLE_PARTS.get(part, part.upper())
