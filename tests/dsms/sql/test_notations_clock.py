@@ -64,9 +64,9 @@ def test_a_view_over_the_clock_is_described_and_dropped_like_others() -> None:
     assert result.message == 'view "V" created over clockStr; its points are computed without running a query'
     assert result.notices == ("points: t mod 6 in {0}",)
     (described,) = apply_all("DESCRIBE V", catalog)[1]
-    assert described.rows == (("Timepoint", "BIGINT", False, True),)
+    assert described.rows == (("Timepoint", "BIGINT", False, True, None),)
     (now,) = apply_all("DESCRIBE NowView", catalog)[1]
-    assert now.rows == (("KEY", "INTEGER", False, True), ("currTime", "BIGINT", False, False))
+    assert now.rows == (("KEY", "INTEGER", False, True, None), ("currTime", "BIGINT", False, False, None))
     with pytest.raises(SqlError, match='view "Sync2" is used by TwoUnits, V; drop these first'):
         apply_all("DROP VIEW Sync2", catalog)
     above, _ = apply_all("CREATE STREAMED VIEW W AS SELECT id FROM R[V](S)", catalog)

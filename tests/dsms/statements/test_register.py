@@ -112,8 +112,8 @@ def test_show_and_describe() -> None:
     )
     assert [row[:3] for row in shown.rows] == [("V", "dsms.V", "known")]
     assert described.columns == ("column", "type", "nullable", "key", "comment")
-    assert described.rows == (("k", "INTEGER", False, True), ("v", "DECIMAL(9, 2)", True, False))
-    assert source.rows[2] == ("at", "TIMESTAMP", True, False)
+    assert described.rows == (("k", "INTEGER", False, True, None), ("v", "DECIMAL(9, 2)", True, False, None))
+    assert source.rows[2] == ("at", "TIMESTAMP", True, False, None)
 
 
 def test_a_missing_topic_is_named() -> None:

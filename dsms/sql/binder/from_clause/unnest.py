@@ -110,7 +110,7 @@ def _series(
 
 
 def _array(array: exp.Unnest, join: JoinClause, scope: Scope) -> Expression:
-    """The array of an UNNEST. Raises SqlError if it is none, and for joins that are not supported."""
+    """The array of an UNNEST. Raises SqlError for a value of another type, and for joins that are not supported."""
     if len(array.expressions) != 1:
         raise not_supported(array, "UNNEST of several arrays")
     is_true = isinstance(join.on, exp.Boolean) and join.on.this
