@@ -179,7 +179,7 @@ class TableStatements:
 
     def _write(self, statement: Write, table: Table, catalog: Catalog, principal: Principal) -> StatementResult:
         content = self._tables.content(table)
-        now = dt.datetime.now(dt.UTC)
+        now = _now()
         with self._writes.admitted() as budget:
             relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
             relation = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
@@ -194,7 +194,7 @@ class TableStatements:
 
     def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         """Runs a SELECT, which fails once it is cancelled."""
-        statement = replace(statement, select=at_instant(statement.select, dt.datetime.now(dt.UTC)))
+        statement = replace(statement, select=at_instant(statement.select, _now()))
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(_asked, statement, principal), self._common_instant, budget)
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()
@@ -253,7 +253,7 @@ class TableStatements:
             self._reads.end()
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
-        now, content = dt.datetime.now(dt.UTC), self._tables.content(table)
+        now, content = _now(), self._tables.content(table)
         effects = load_effects(table, batches, catalog, self._rows_over_given_relations, content, now)
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
@@ -282,6 +282,11 @@ class _Snapshot:
     instant: int | None
     rows: dict[str, pa.Table]
     catalog: Catalog
+
+
+def _now() -> dt.datetime:
+    """The current time in UTC."""
+    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=time.time_ns() // 1_000)
 
 
 def _asked(statement: st.Select, principal: Principal, catalog: Catalog) -> Asking:
