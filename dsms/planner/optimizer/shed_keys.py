@@ -2,18 +2,23 @@
 
 If both sides of a join on equal columns keep a row by a hash of these columns (universe sampling), partners are kept or
 left out together: at rate p, a part p of the pairs is left. With independent choices it would be p².
+
+All rows of a record are kept or left out together, so a column in which they may differ is not taken: the elements of
+UNNEST, the windows of TUMBLE, HOP and CUMULATE, and what a table function computes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import pyarrow as pa
+
 from dsms.model import logical
 from dsms.model.properties import inputs
 from dsms.model.schema import schema
 from dsms.planner.optimizer.algebra.column_origin import origin
 from dsms.planner.optimizer.algebra.conjuncts import conjuncts
-from operators.expressions import Call, Column, Expression
+from operators.expressions import Call, Column, Expression, columns
 
 #: The place of a node in a plan: which input to take at each node, from the top.
 Place = tuple[int, ...]
@@ -26,17 +31,24 @@ def shed_keys(node: logical.Node, shed: Mapping[Place, logical.Node]) -> dict[Pl
     have such columns.
 
     Columns that must be equal form a class. Of all classes, the one that covers the most inputs is taken, with all
-    others that cover these inputs too; then the next one for the inputs that are left.
+    others that cover these inputs too; then the next one for the inputs that are left. Columns of BOOLEAN are only
+    taken with others: by two values, all rows could be left out.
     """
     classes = [dict(sorted(members, reverse=True)) for members in _classes(_equal_columns(node, (), shed))]
     keys: dict[Place, tuple[str, ...]] = {}
     while True:
-        covered = [frozenset(members) - keys.keys() for members in classes]
+        covered = [frozenset(members) - keys.keys() for members in classes if not _is_boolean(members, shed)]
         chosen = max(covered, key=len, default=frozenset())
         if len(chosen) < 2:
             return keys
         together = [members for members in classes if chosen <= members.keys()]
         keys |= {place: tuple(members[place] for members in together) for place in chosen}
+
+
+def _is_boolean(members: Mapping[Place, str], shed: Mapping[Place, logical.Node]) -> bool:
+    """Whether the columns of a class, which are all of one type, are of BOOLEAN."""
+    place, name = next(iter(members.items()))
+    return schema(shed[place]).field(name).type == pa.bool_()
 
 
 def _classes(pairs: Iterator[tuple[_Source, _Source]]) -> list[set[_Source]]:
@@ -100,10 +112,10 @@ def _side(node: logical.Join | logical.SemiJoin, at: Place, name: str) -> _Above
 
 
 def _traced(above: _Above, shed: Mapping[Place, logical.Node]) -> _Source | None:
-    """The column of a shed input that a column copies; None if there is none."""
+    """The column of a shed input that a column copies; None if there is none, or if rows of a record differ in it."""
     node, at, name = above
     if at in shed:
-        return at, name
+        return (at, name) if _is_of_record(node, name) else None
     match node:
         case logical.Join() | logical.SemiJoin():
             return _traced(_side(node, at, name), shed)
@@ -111,3 +123,16 @@ def _traced(above: _Above, shed: Mapping[Place, logical.Node]) -> _Source | None
             return _traced((node.input, (*at, 0), name), shed)
     below = origin(node, name)
     return None if below is None else _traced((below[0], (*at, 0), below[1]), shed)
+
+
+def _is_of_record(node: logical.Node, name: str) -> bool:
+    """Whether all rows that a shed input computes from a record are equal in a column."""
+    match node:
+        case logical.StreamScan():
+            return True
+        case logical.Project(below, outputs):
+            return all(_is_of_record(below, each) for each in columns(dict(outputs)[name]))
+        case logical.TimeWindow() | logical.NowFilter() | logical.ToStream():
+            return _is_of_record(node.input, name)
+    below = origin(node, name)
+    return below is not None and _is_of_record(*below)

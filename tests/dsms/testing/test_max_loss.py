@@ -18,8 +18,11 @@ from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsms.model import logical
 from dsms.model.catalog import Catalog
+from dsms.model.properties import walk
 from dsms.registration.replacement import with_halted
+from dsms.sql.binder.from_clause.catalog_relations import plan_of
 from dsms.statements.ddl.replace_query import halt_with_readers
 from dsms.statements.registry import apply, parse
 from dsms.testing import LocalSession
@@ -98,6 +101,19 @@ CASES = {
         "k FROM S [Range 4] INTERSECT ALL SELECT k FROM M",
         (("S", ("k",)), ("M", ("k",))),
         "SELECT k FROM a0 WHERE ts >= now - 4 INTERSECT ALL SELECT k FROM a1",
+    ),
+    # A record is kept as a whole: neither its elements nor its windows decide.
+    "Elements": Case(
+        "S.k, x, w FROM S CROSS JOIN UNNEST(ARRAY[v, v + 1]) AS u(x), M WHERE M.k = x",
+        (("S", ()), ("M", ())),
+        "SELECT a0.k, x, w FROM (SELECT k, unnest([v, v + 1]) AS x FROM a0) a0, a1 WHERE a1.k = x",
+    ),
+    "Hops": Case(
+        "x.v, y.w FROM HOP(TABLE S, DESCRIPTOR(TS), 1, 4) x JOIN HOP(TABLE M, DESCRIPTOR(TS), 1, 4) y"
+        " ON x.k = y.k AND x.window_end = y.window_end",
+        (("S", ("k",)), ("M", ("k",))),
+        "SELECT v, w FROM a0 JOIN a1 ON a0.k = a1.k, range(0, 40) e (e)"
+        " WHERE e > a0.ts AND e <= a0.ts + 4 AND e > a1.ts AND e <= a1.ts + 4",
     ),
 }
 OPTIONS = "WITH (max_loss = 0.9, deadline = '1 s')"
@@ -236,6 +252,32 @@ def test_partners_of_a_join_are_kept_or_left_out_together() -> None:
     assert abs(pairs.total() - 500) < 5 * (2_000 * 0.25 * 0.75) ** 0.5
     keys = {k for k, _, _ in kept(catalog, logs, "S", ("k",), rates)} - {0}
     assert {k for k, _, _ in pairs} - {0} == keys
+
+
+HOPS = "HOP(TABLE S, DESCRIPTOR(TS), 1, 4) a JOIN HOP(TABLE M, DESCRIPTOR(TS), 1, 4) b"
+
+
+@pytest.mark.parametrize(
+    ("query", "by"),
+    [
+        ("S.k FROM S CROSS JOIN UNNEST(ARRAY[v, v + 1]) AS u(x), M WHERE M.k = x", [(), ()]),
+        ("S.k FROM S CROSS JOIN UNNEST(ARRAY[v, v + 1]) AS u(x), M WHERE M.k = S.k AND M.w = x", [("k",), ("k",)]),
+        ("a.v FROM (SELECT v + x AS v FROM S CROSS JOIN UNNEST(ARRAY[v, 1]) AS u(x)) a, M WHERE M.k = a.v", [(), ()]),
+        ("a.k FROM (SELECT v + k AS k FROM S) a, M WHERE M.k = a.k", [("k",), ("k",)]),
+        (f"a.v FROM {HOPS} ON a.k = b.k AND a.window_end = b.window_end", [("k",), ("k",)]),
+        (f"a.v FROM {HOPS} ON a.window_start = b.window_start", [(), ()]),
+        ("a.x FROM F a, F b WHERE a.flag = b.flag", [(), ()]),
+        ("a.x FROM F a, F b WHERE a.flag = b.flag AND a.x = b.x", [("flag", "x"), ("flag", "x")]),
+    ],
+)
+def test_columns_that_decide_are_equal_in_all_rows_of_a_record_and_not_only_boolean(query: str, by: list) -> None:
+    floats = "REGISTER SOURCE G (flag BOOLEAN, x DOUBLE) FROM t; CREATE STREAM F OVER G KEY NULL;"
+    sql = f"{SOURCES}{floats}CREATE QUERY q {OPTIONS} AS SELECT STREAMED {query}"
+    catalog, _ = apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))
+    plan = plan_of("q", catalog)
+    sheds = [node for node in walk(plan) if isinstance(node, logical.Shed)]
+    names = [tuple(name.split(".")[-1] for name in shed.by) for shed in sheds]
+    assert [tuple(sorted(each)) for each in names] == by
 
 
 # --- what is refused
