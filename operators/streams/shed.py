@@ -136,7 +136,7 @@ class Shed:
             rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
             return Step(_with_shares(delta.frame, np.ones(len(orders))))
-        numbers = key_checksums(delta.frame, self.by) if self.by else orders
+        numbers = _checksums(delta.frame, self.by) if self.by else orders
         kept = random_fractions(numbers, _SALT) < rates
         return Step(_with_shares(delta.frame.filter(pl.Series(kept)), 1.0 / rates[kept]))
 
@@ -145,7 +145,7 @@ class Shed:
         rates = settings_at(self.rates, orders)
         if not self.prefers or (rates >= 1.0).all():
             return rates
-        values, numbers = key_checksums(frame, (self.prefers,)), numbers_at(self.rates, orders)
+        values, numbers = _checksums(frame, (self.prefers,)), numbers_at(self.rates, orders)
         for number, (_, fraction) in enumerate(self.rates):
             if isinstance(fraction, Preferred):
                 rates = np.where(numbers == number, fraction.rates(values), rates)
@@ -167,7 +167,7 @@ class Shed:
             return {}
         sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
         times = frame.height / sample.height
-        counts = Counter(key_checksums(sample, (self.prefers,)).tolist())
+        counts = Counter(_checksums(sample, (self.prefers,)).tolist())
         return {value: count * times for value, count in counts.most_common(_MOST_COUNTED)}
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:
@@ -187,6 +187,14 @@ class Shed:
             pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where)
         )
         return {key: _spread(times, rows, part, sums) for key, rows, part, *sums in summed.iter_rows()}
+
+
+def _checksums(frame: pl.DataFrame, names: tuple[str, ...]) -> np.ndarray:
+    """The checksum of each row's values in these columns: the same for values that are equal in SQL, also 0.0 and
+    -0.0."""
+    floats = pl.col(pl.Float32, pl.Float64)
+    same_zeros = pl.when(floats.ne_missing(0)).then(floats).otherwise(0)
+    return key_checksums(frame.select(names).with_columns(same_zeros), names)
 
 
 @lru_cache(256)

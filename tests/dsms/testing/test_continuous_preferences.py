@@ -24,8 +24,9 @@ from dsms.model.catalog import Catalog
 from dsms.testing import LocalSession
 from operators.core.delta import Delta
 from operators.core.errors import UserError
+from operators.core.operator import Move
 from operators.streams.preferred_values import Fraction, Preferred
-from operators.streams.settings import LoggedSetting
+from operators.streams.settings import LoggedSetting, settings_of
 from operators.streams.shed import Shed
 from tests.dsms.testing.test_max_loss import found
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -135,6 +136,19 @@ def test_a_shed_counts_the_values_of_the_preferred_column() -> None:
     seen = Shed("q", prefers="item").statistics(Delta(frame), 40)
     assert seen is not None
     assert seen.counts == {checksum(item): float(count) for item, count in Counter(items).items()}
+
+
+def test_zeros_that_are_equal_in_sql_are_kept_or_left_out_together() -> None:
+    for n in range(40):
+        rows = Delta.of([("+", {"x": x, "n": n}, 0) for x in (0.0, -0.0)])
+        kept = Shed("q", by=("x", "n")).under(settings_of(0, [(0, 0.5)])).step(rows, (), Move(0, 9)).delta
+        assert len(kept) in (0, 2)
+    zero, preferring = crc32(b'{"0":0.0}'), Shed("q", prefers="x")
+    seen = preferring.statistics(rows, 2)
+    assert seen is not None
+    assert seen.counts == {zero: 2.0}
+    only_zero = preferring.under(settings_of(0, [(0, Preferred(0.5, 1.0, 0.0, (zero,)))]))
+    assert len(only_zero.step(rows, (), Move(0, 9)).delta) == 2
 
 
 def test_a_preferred_rate_is_logged_with_its_values() -> None:
