@@ -19,6 +19,7 @@ STEP = 1 / 64
 #: The part of the time that is planned for work; the rest is a reserve.
 _USED = 0.85
 #: If the bounds on the error do not fit the budget, the cost of the chosen rates is at most this multiple of the least.
+#: Only estimates use the difference, because the last of their cost is saved by large errors.
 _NEARLY = 1.05
 _HALVINGS = 60
 
@@ -113,12 +114,23 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> She
     ):
         return SheddingDecision({demand.query: 1.0 for demand in demands})
     horizon = min(demand.deadline_s for demand in demands) / 2
-    least = load.base + cost_per_record(demands, {demand.query: demand.least for demand in demands})
-    chosen = fair_rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
+    chosen = _nearly_within(demands, load.budget(horizon), load.base)
     late = load.base + cost_per_record(demands, chosen) > load.budget(horizon) / _USED
     return SheddingDecision(
         {query: _stepped(rate) for query, rate in chosen.items()}, frozenset(chosen) if late else frozenset()
     )
+
+
+def _nearly_within(demands: Sequence[Demand], budget: float, base: float) -> dict[str, float]:
+    """The fair rates within a budget that includes `base`. If it is less than nearly the least, estimates get what is
+    nearly the least instead, and queries that are not estimated nothing of the difference."""
+    least = base + cost_per_record(demands, {demand.query: demand.least for demand in demands})
+    chosen = fair_rates(demands, max(budget, least) - base)
+    estimated = [demand for demand in demands if demand.spread is not None]
+    if budget >= _NEARLY * least or not estimated:
+        return chosen
+    others = cost_per_record([demand for demand in demands if demand.spread is None], chosen)
+    return chosen | fair_rates(estimated, _NEARLY * least - base - others)
 
 
 def fair_rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:

@@ -132,3 +132,12 @@ def test_a_query_that_is_not_estimated_keeps_its_part_and_shares_the_load_by_wei
     decision = decide([pairs, total], Load(unread=100_000, arrivals=1_000))
     assert decision.late == {"pairs", "total"}
     assert decision.rates["pairs"] >= 0.5
+
+
+@pytest.mark.parametrize(("max_loss", "base"), [(0.05, 0.0), (0.0625, 0.001), (0.5, 1.0), (0.5, 100.0)])
+@pytest.mark.parametrize("others", [[], [Demand("total", 0.01, 1e-3, 0.1)]])
+def test_a_query_that_is_late_leaves_out_all_that_it_may(max_loss: float, base: float, others: list[Demand]) -> None:
+    """However small its loss or its part of the cost is; also beside estimates."""
+    decision = decide([Demand("pairs", 0.01, None, max_loss), *others], Load(100_000, 1_000, base))
+    assert "pairs" in decision.late
+    assert decision.rates["pairs"] == math.ceil((1 - max_loss) * 64 - 1e-6) / 64
