@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.objects import Query, ValuePreference
+from dsms.planner.optimizer.monotone_shedding import preferred_stream
 from dsms.planner.optimizer.sketches import LARGEST_ERROR, least_error, memory_of
 from dsms.planner.optimizer.window_ranges import ranged
 from operators.core.errors import SqlError, UserError
@@ -67,6 +69,26 @@ def _check_preference(statement: st.ContinuousQuery, settings: Mapping[str, Any]
     if preference.fade != 1.0 or preference.window is not None or preference.budget_s is not None:
         why = "its recent input and its deadline determine what is kept"
         raise place.error(f"FADE FACTOR, WINDOW and BUDGET are not supported in a continuous query: {why}", "omit them")
+
+
+def check_preferred_column(statement: st.ContinuousQuery, node: logical.Node) -> None:
+    """Raises SqlError unless the preference of a query with this bound plan is for a column of its only stream."""
+    if statement.preference is None:
+        return
+    estimate = statement.preference.estimates[0]
+    try:
+        stream = preferred_stream(node, estimate.column)
+    except UserError as failure:
+        raise estimate.place.error(failure.message, failure.hint) from failure
+    tables = statement.select.find_all(exp.Table)
+    names = [stream, *(table.alias for table in tables if table.alias and _same(table.name, stream))]
+    if estimate.alias is not None and not any(_same(estimate.alias, name) for name in names):
+        hint = f"write COUNT({estimate.column}), or one of: {', '.join(dict.fromkeys(names))}"
+        raise estimate.place.error(f'WITH PREFERENCE: "{estimate.alias}" is not the stream of the query', hint)
+
+
+def _same(name: str, other: str) -> bool:
+    return name.casefold() == other.casefold()
 
 
 def value_preference(statement: st.ContinuousQuery) -> ValuePreference | None:

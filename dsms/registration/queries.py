@@ -21,7 +21,12 @@ from dsms.model.topic_rules import check_result
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.planner.physical.fragment_plan import PlannedQuery, compile_lane, planned
-from dsms.registration.adjustment_options import check_shedding_options, value_preference, with_memory
+from dsms.registration.adjustment_options import (
+    check_preferred_column,
+    check_shedding_options,
+    value_preference,
+    with_memory,
+)
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.deleted_records import first_offsets, reads_of
 from dsms.registration.division import check_divisible, check_fragment, divided_among, with_dead_letter_writers
@@ -121,6 +126,7 @@ def _drafted(
     output = statement.output or default_output(node)
     check_free(catalog, name)
     check_shedding_options(statement, declared.settings)
+    check_preferred_column(statement, node)
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     query = with_memory(statement, draft_of(statement, name, {**derived, **declared.settings}, catalog), node)
     return _Draft(query, adjustable_plan(node, query))

@@ -57,12 +57,26 @@ def with_parts(node: logical.Node, query: str, preference: ValuePreference | Non
 def _with_preference(
     node: logical.Node, shed: Mapping[Place, logical.Node], query: str, column_name: str
 ) -> logical.Node:
-    if len(shed) > 1:
-        raise UserError("WITH PREFERENCE in a continuous query needs a single stream", hint="read one stream, once")
-    ((at, read),) = shed.items()
+    at, read = _single(shed)
     carried = with_carried_column(read, _PREFERRED, partial(_column, column_name))
     kept = logical.Shed(carried, query, (), (), prefers=_PREFERRED)
     return _replaced(node, at, logical.Project(kept, unchanged(schema(read))))
+
+
+def preferred_stream(node: logical.Node, column_name: str) -> str:
+    """The name of the only stream of a query that prefers values of one of its columns.
+
+    Raises UserError if the query reads several streams, or if the stream has no such column."""
+    _, read = _single(dict(_inputs_to_shed(node, ())))
+    stream = next(below for below in walk(read) if isinstance(below, logical.StreamScan))
+    _column(column_name, stream)
+    return stream.stream
+
+
+def _single(shed: Mapping[Place, logical.Node]) -> tuple[Place, logical.Node]:
+    if len(shed) > 1:
+        raise UserError("WITH PREFERENCE in a continuous query needs a single stream", hint="read one stream, once")
+    return next(iter(shed.items()))
 
 
 def _column(name: str, stream: logical.StreamScan) -> Expression:

@@ -23,7 +23,7 @@ from connectors.kafka.logs.shed_log import read_decision
 from dsms.model.catalog import Catalog
 from dsms.testing import LocalSession
 from operators.core.delta import Delta
-from operators.core.errors import UserError
+from operators.core.errors import SqlError, UserError
 from operators.core.operator import Move
 from operators.streams.preferred_values import Fraction, Preferred
 from operators.streams.settings import LoggedSetting, settings_of
@@ -189,6 +189,31 @@ def test_what_a_preference_cannot_have(preference: str, message: str) -> None:
     session.execute(SOURCES)
     with pytest.raises(UserError, match=message):
         session.execute(f"CREATE QUERY q {OPTIONS} AS SELECT STREAMED v FROM S WITH PREFERENCE {preference}")
+
+
+@pytest.mark.parametrize("direction", ["DESC", "ASC", "WEIGHTED"])
+@pytest.mark.parametrize(
+    ("query", "counted", "message"),
+    [
+        ("v FROM S", "nosuch.item", 'WITH PREFERENCE: "nosuch" is not the stream of the query; write COUNT.item.'),
+        ("a.v FROM S AS a", "b.item", '"b" is not the stream of the query; write COUNT.item., or one of: S, a'),
+        ("v FROM S", "nothing", 'stream "S" has no column "nothing"; have: item, v'),
+        ("a.v FROM S a, S b WHERE a.v = b.v", "item", "needs a single stream; read one stream, once"),
+    ],
+)
+def test_a_preference_for_no_column_of_the_only_stream_is_refused_with_its_place(direction, query, counted, message):
+    sql = f"CREATE QUERY q {OPTIONS} AS SELECT STREAMED {query}\n  WITH PREFERENCE {direction} COUNT({counted})"
+    session = LocalSession()
+    session.execute(SOURCES)
+    with pytest.raises(SqlError, match=message) as raised:
+        session.execute(sql)
+    assert (raised.value.line, raised.value.column) == (2, sql.splitlines()[1].index("COUNT") + 1)
+
+
+@pytest.mark.parametrize("counted", ["item", "S.item", "s.Item", "A.item"])
+def test_a_preferred_column_can_be_named_with_its_stream_or_alias(counted: str) -> None:
+    sql = f"CREATE QUERY q {OPTIONS} AS SELECT STREAMED a.v FROM S AS a WITH PREFERENCE COUNT({counted})"
+    assert apply_all(SOURCES + sql, environment=FakeEnvironment({"t": {0: 0}}))[0].find("q").preference is not None
 
 
 def test_the_answer_says_which_values_are_kept_first() -> None:
