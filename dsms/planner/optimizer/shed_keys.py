@@ -48,7 +48,7 @@ def shed_keys(node: logical.Node, shed: Mapping[Place, logical.Node]) -> dict[Pl
 def _is_boolean(members: Mapping[Place, str], shed: Mapping[Place, logical.Node]) -> bool:
     """Whether the columns of a class, which are all of one type, are of BOOLEAN."""
     place, name = next(iter(members.items()))
-    return schema(shed[place]).field(name).type == pa.bool_()
+    return bool(schema(shed[place]).field(name).type == pa.bool_())
 
 
 def _classes(pairs: Iterator[tuple[_Source, _Source]]) -> list[set[_Source]]:
@@ -130,8 +130,8 @@ def _is_of_record(node: logical.Node, name: str) -> bool:
     match node:
         case logical.StreamScan():
             return True
-        case logical.Project(below, outputs):
-            return all(_is_of_record(below, each) for each in columns(dict(outputs)[name]))
+        case logical.Project():
+            return all(_is_of_record(node.input, each) for each in columns(dict(node.outputs)[name]))
         case logical.TimeWindow() | logical.NowFilter() | logical.ToStream():
             return _is_of_record(node.input, name)
     below = origin(node, name)
