@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model import statements as st
@@ -15,6 +14,7 @@ from dsms.model.objects import Query, ValuePreference
 from dsms.planner.optimizer.monotone_shedding import preferred_stream
 from dsms.planner.optimizer.sketches import LARGEST_ERROR, least_error, memory_of
 from dsms.planner.optimizer.window_ranges import ranged
+from dsms.sql.parser.table_names import names_of
 from operators.core.errors import SqlError, UserError
 from operators.kernels.near_values import MIN_ERROR
 
@@ -80,15 +80,10 @@ def check_preferred_column(statement: st.ContinuousQuery, node: logical.Node) ->
         stream = preferred_stream(node, estimate.column)
     except UserError as failure:
         raise estimate.place.error(failure.message, failure.hint) from failure
-    tables = statement.select.find_all(exp.Table)
-    names = [stream, *(table.alias for table in tables if table.alias and _same(table.name, stream))]
-    if estimate.alias is not None and not any(_same(estimate.alias, name) for name in names):
+    names = names_of(stream, statement.select)
+    if estimate.alias is not None and estimate.alias.casefold() not in map(str.casefold, names):
         hint = f"write COUNT({estimate.column}), or one of: {', '.join(dict.fromkeys(names))}"
         raise estimate.place.error(f'WITH PREFERENCE: "{estimate.alias}" is not the stream of the query', hint)
-
-
-def _same(name: str, other: str) -> bool:
-    return name.casefold() == other.casefold()
 
 
 def value_preference(statement: st.ContinuousQuery) -> ValuePreference | None:

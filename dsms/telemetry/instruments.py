@@ -65,7 +65,7 @@ STEP_DURATION = Instrument(
     "histogram",
     "s",
     ("fragment", "step"),
-    "duration of a step of an epoch, as in traces",
+    "duration of a step, as in traces",
     "`publish`: Kafka; `flush`: the disk; `manifest`, `clean`: Redis or the disk",
 )
 BEHIND = Instrument(

@@ -33,3 +33,14 @@ def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
 def _digits(name: str) -> str:
     """The name with subscript digits replaced by digits, as in declarations."""
     return unicodedata.normalize("NFKC", name)
+
+
+def names_of(name: str, query: exp.Expr) -> list[str]:
+    """The names by which a query refers to an object: its name, and its aliases in FROM.
+
+    >>> import sqlglot
+    >>> names_of("s", sqlglot.parse_one("SELECT x.k FROM S AS x, M"))
+    ['s', 'x']
+    """
+    tables = (table for table in query.find_all(exp.Table) if table.alias and table.name.casefold() == name.casefold())
+    return [name, *(table.alias for table in tables)]
