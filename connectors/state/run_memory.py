@@ -38,7 +38,9 @@ def runs_below(runs: Mapping[str, pl.DataFrame], disk_from: int | None) -> dict[
     >>> list(runs_below(runs, 16)), list(runs_below(runs, None))
     (['a'], ['a', 'b'])
     """
-    return {name: frame for name, frame in runs.items() if disk_from is None or frame.estimated_size() < disk_from}
+    if disk_from is None:
+        return dict(runs)
+    return {name: frame for name, frame in runs.items() if frame.estimated_size() < disk_from}
 
 
 @dataclass(frozen=True)

@@ -156,21 +156,19 @@ def _input_index(clause: Clause, number: str) -> int:
 
 
 def _max_error(clause: Clause) -> dict[str, object]:
-    error = _float(clause)
-    if not 0.0 < error < 1.0:
-        raise _clause_error(
-            clause, f'MAX_ERROR needs a number between 0 and 1, not "{_word(clause)}"', "0.05 is 5 percent"
-        )
-    return {"max_error": error}
+    return {"max_error": _fraction(clause, "0.05 is 5 percent")}
 
 
 def _max_loss(clause: Clause) -> dict[str, object]:
-    loss = _float(clause)
-    if not 0.0 < loss < 1.0:
-        raise _clause_error(
-            clause, f'MAX_LOSS needs a number between 0 and 1, not "{_word(clause)}"', "0.5 is half of the input"
-        )
-    return {"max_loss": loss}
+    return {"max_loss": _fraction(clause, "0.5 is half of the input")}
+
+
+def _fraction(clause: Clause, example: str) -> float:
+    fraction = _float(clause)
+    if not 0.0 < fraction < 1.0:
+        message = f'{clause.name.upper()} needs a number between 0 and 1, not "{_word(clause)}"'
+        raise _clause_error(clause, message, example)
+    return fraction
 
 
 def _deadline(clause: Clause) -> dict[str, object]:

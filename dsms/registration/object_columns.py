@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from dsms.model import properties
+from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, Object, Query, Source
 from dsms.model.schema import visible
@@ -13,6 +16,15 @@ from dsms.sql.binder.aggregates.defined_aggregates import definition_statement
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.streams.clock import clock_schema
 from operators.core.errors import UserError
+
+
+def column_named(name: st.Name, names: Sequence[str], owner: str) -> str:
+    """The column of a name, case-insensitive, as it is spelled in `names`. Raises SqlError if there is none; `owner`
+    says whose columns they are."""
+    for known in names:
+        if known.lower() == name.text.lower():
+            return known
+    raise name.place.error(f'column "{name.text}" not found in {owner}', "have: " + ", ".join(names))
 
 
 def why_columns_unknown(item: Object, catalog: Catalog) -> str:

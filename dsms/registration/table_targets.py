@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog, NotTable
 from dsms.model.objects import Table
+from dsms.registration.object_columns import column_named
 
 
 def table_of(name: st.Name, catalog: Catalog) -> Table:
@@ -49,9 +50,4 @@ def check_values(table: st.Name, columns: list[str], values: int) -> None:
 
 def column_of(name: st.Name, table: Table) -> str:
     """The column of a name, case-insensitive. Raises SqlError if it does not exist."""
-    for known in table.column_names:
-        if known.lower() == name.text.lower():
-            return str(known)
-    raise name.place.error(
-        f'column "{name.text}" not found in table "{table.name}"', "have: " + ", ".join(table.column_names)
-    )
+    return column_named(name, table.column_names, f'table "{table.name}"')

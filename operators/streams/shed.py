@@ -165,8 +165,7 @@ class Shed:
         rows."""
         if not self.prefers:
             return {}
-        sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
-        times = frame.height / sample.height
+        sample, times = _sampled(frame)
         counts = Counter(_checksums(sample, (self.prefers,)).tolist())
         return {value: count * times for value, count in counts.most_common(_MOST_COUNTED)}
 
@@ -177,8 +176,7 @@ class Shed:
 
     def _groups(self, frame: pl.DataFrame) -> dict[int, Spread]:
         """Returns the groups, estimated from evenly spaced rows and scaled to all rows."""
-        sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
-        times = frame.height / sample.height
+        sample, times = _sampled(frame)
         hashes = sample.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(sample.height, np.uint64))
         contributions = sample.with_columns(hashes.alias(_KEY), self._open(sample).alias(_OPEN)).select(
             _KEY, _OPEN, *_each(self.values)
@@ -187,6 +185,12 @@ class Shed:
             pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where)
         )
         return {key: _spread(times, rows, part, sums) for key, rows, part, *sums in summed.iter_rows()}
+
+
+def _sampled(frame: pl.DataFrame) -> tuple[pl.DataFrame, float]:
+    """Evenly spaced rows, and how many rows each of them stands for."""
+    sample = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
+    return sample, frame.height / sample.height
 
 
 def _checksums(frame: pl.DataFrame, names: tuple[str, ...]) -> np.ndarray:

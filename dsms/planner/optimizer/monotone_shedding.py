@@ -50,17 +50,20 @@ def with_parts(node: logical.Node, query: str, preference: ValuePreference | Non
     _check(node, top=True)
     shed = dict(_inputs_to_shed(node, ()))
     if preference is not None:
-        return _with_preference(node, shed, query, preference[1])
-    return _with_sheds(node, (), shed, shed_keys(node, shed), query)
+        at, read = _single(shed)
+        return _replaced(node, (), {at: _with_preference(read, query, preference[1])})
+    by = shed_keys(node, shed)
+    return _replaced(node, (), {at: _with_shed(read, query, by.get(at, ())) for at, read in shed.items()})
 
 
-def _with_preference(
-    node: logical.Node, shed: Mapping[Place, logical.Node], query: str, column_name: str
-) -> logical.Node:
-    at, read = _single(shed)
+def _with_preference(read: logical.Node, query: str, column_name: str) -> logical.Node:
     carried = with_carried_column(read, _PREFERRED, partial(_column, column_name))
     kept = logical.Shed(carried, query, (), (), prefers=_PREFERRED)
-    return _replaced(node, at, logical.Project(kept, unchanged(schema(read))))
+    return logical.Project(kept, unchanged(schema(read)))
+
+
+def _with_shed(read: logical.Node, query: str, by: tuple[str, ...]) -> logical.Node:
+    return logical.Project(logical.Shed(read, query, (), (), by=by), unchanged(schema(read)))
 
 
 def preferred_stream(node: logical.Node, column_name: str) -> str:
@@ -87,25 +90,11 @@ def _column(name: str, stream: logical.StreamScan) -> Expression:
     raise UserError(f'WITH PREFERENCE: stream "{stream.stream}" has no column "{name}"', hint=hint)
 
 
-def _replaced(node: logical.Node, at: Place, by: logical.Node) -> logical.Node:
-    """The plan with another node at a place."""
-    if not at:
-        return by
-    below = list(inputs(node))
-    below[at[0]] = _replaced(below[at[0]], at[1:], by)
-    return with_inputs(node, tuple(below))
-
-
-def _with_sheds(
-    node: logical.Node,
-    at: Place,
-    shed: Mapping[Place, logical.Node],
-    by: Mapping[Place, tuple[str, ...]],
-    query: str,
-) -> logical.Node:
-    if at in shed:
-        return logical.Project(logical.Shed(node, query, (), (), by=by.get(at, ())), unchanged(schema(node)))
-    below = (_with_sheds(each, (*at, number), shed, by, query) for number, each in enumerate(inputs(node)))
+def _replaced(node: logical.Node, at: Place, by: Mapping[Place, logical.Node]) -> logical.Node:
+    """The part of a plan that is at a place, with other nodes at the places of `by`."""
+    if at in by:
+        return by[at]
+    below = (_replaced(each, (*at, number), by) for number, each in enumerate(inputs(node)))
     return with_inputs(node, tuple(below))
 
 

@@ -112,7 +112,8 @@ def _side(node: logical.Join | logical.SemiJoin, at: Place, name: str) -> _Above
 
 
 def _traced(above: _Above, shed: Mapping[Place, logical.Node]) -> _Source | None:
-    """The column of a shed input that a column copies; None if there is none, or if rows of a record differ in it."""
+    """The column of a shed input from which a column is copied; None if it is computed, or if the rows of one record
+    may differ in it."""
     node, at, name = above
     if at in shed:
         return (at, name) if _is_of_record(node, name) else None

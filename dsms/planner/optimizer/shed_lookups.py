@@ -65,7 +65,7 @@ def _is_key(relation: logical.Node, compared: list[str]) -> bool:
 
 
 def stream_below(node: logical.Node) -> logical.Node:
-    """The input of the lowest lookup of a plan, below which there is none; the plan itself if it has no lookups."""
+    """The stream's side of the lowest lookup of a plan; the plan itself if it has no lookups."""
     stream = node
     while (below := _below(node)) is not None:
         stream = stream if isinstance(node, logical.Filter | logical.Project) else below

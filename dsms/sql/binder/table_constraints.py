@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import polars as pl
 import pyarrow as pa
 from sqlglot import exp
@@ -12,14 +10,11 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
 from dsms.model.types import type_sql
-from dsms.sql.binder.scalars.current_time import at_instant, reads_current_time
+from dsms.sql.binder.scalars.current_time import ANY_INSTANT, at_instant, reads_current_time
 from dsms.sql.binder.scalars.expressions import bind_expression
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.scope import Scope
 from operators.expressions import LONGEST_CONSTANT, Expression, cast, evaluate
-
-#: An instant by which the type of a default that depends on the current time is determined.
-_ANY_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Catalog) -> None:
@@ -31,7 +26,7 @@ def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Cat
             raise error_at(
                 named, f'the default of "{column.text}" reads column "{named.name}", but a default cannot read columns'
             )
-        tree = at_instant(default.tree, _ANY_INSTANT)
+        tree = at_instant(default.tree, ANY_INSTANT)
         value = cast(bind_expression(tree, Scope(pa.schema([]))), schema.field(column.text).type)
         if fault := _fault(value):
             raise error_at(default.tree, f'the default of "{column.text}": {fault}')

@@ -12,17 +12,15 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.object_columns import schema_and_keys
+from dsms.registration.object_columns import column_named, schema_and_keys
 from dsms.sql.parser.cursor import Cursor, place_of
-from dsms.statements.ddl.drop import kinds_of
-from dsms.statements.object_kinds import KINDS
+from dsms.statements.object_kinds import KINDS, check_kind, kind_word
 from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.quoting import quoted_identifier, quoted_text
 
 #: The most characters of a comment: all comments are stored in one record.
 MAX_CHARACTERS: Final = 2_000
 _COMMENTED = ("SOURCE", "STREAM", "TABLE", "VIEW", "QUERY")
-_VIEWS = ("MATERIALIZED", "STREAMED", "COMPLETE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +35,7 @@ class Comment(st.Statement):
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> Comment:
-    is_view = any(cursor.accept(word, "VIEW") for word in _VIEWS)
-    word = "VIEW" if is_view else cursor.one_of((*_COMMENTED, "COLUMN"), "kind")
+    word = kind_word(cursor, (*_COMMENTED, "COLUMN"))
     name, column = cursor.name("name"), None
     if word == "COLUMN":
         cursor.expect(".")
@@ -60,8 +57,8 @@ def _text(cursor: Cursor) -> str:
 
 def _apply(statement: Comment, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find(statement.name.text, statement.name.place)
-    if statement.kind is not None and statement.kind not in kinds_of(item):
-        raise statement.name.place.error(f'"{item.name}" is a {kind_of(item)}, not a {statement.kind}')
+    if statement.kind is not None:
+        check_kind(statement.name, statement.kind, item)
     column = "" if statement.column is None else _column(statement.column, item, catalog)
     what = f'column "{column}" of "{item.name}"' if column else f'{kind_of(item)} "{item.name}"'
     message = f"comment on {what} {'removed' if statement.text is None else 'set'}"
@@ -70,11 +67,7 @@ def _apply(statement: Comment, catalog: Catalog, environment: Environment) -> Ap
 
 
 def _column(name: st.Name, item: Object, catalog: Catalog) -> str:
-    names = schema_and_keys(item, catalog)[0].names
-    for known in names:
-        if known.lower() == name.text.lower():
-            return known
-    raise name.place.error(f'column "{name.text}" not found in "{item.name}"', "have: " + ", ".join(names))
+    return column_named(name, schema_and_keys(item, catalog)[0].names, f'"{item.name}"')
 
 
 def comment_statements(item: Object, catalog: Catalog) -> list[str]:

@@ -13,6 +13,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import CreateStream, DeclareStream
 from dsms.model.types import type_sql
 from dsms.registration.environment import Applied, Environment, check_free
+from dsms.registration.object_columns import column_named
 from dsms.registration.timestamps import declared_timestamps
 from dsms.sql.parser import declarations
 from dsms.statements.ddl.register_source import registered_source
@@ -52,17 +53,10 @@ def create_stream(statement: CreateStream, catalog: Catalog, environment: Enviro
 
 
 def _key(name: st.Name, source: Source) -> str:
-    for field in source.schema:
-        if field.name.lower() == name.text.lower():
-            if any(nested(field.type) for nested in _NESTED_KEY):
-                raise name.place.error(
-                    f'key column "{field.name}" has the type {type_sql(field.type)}, which cannot be a key'
-                )
-            return str(field.name)
-    raise name.place.error(
-        f'column "{name.text}" not found in source "{source.name}"',
-        "have: " + ", ".join(source.schema.names),
-    )
+    field = source.schema.field(column_named(name, source.schema.names, f'source "{source.name}"'))
+    if any(nested(field.type) for nested in _NESTED_KEY):
+        raise name.place.error(f'key column "{field.name}" has the type {type_sql(field.type)}, which cannot be a key')
+    return str(field.name)
 
 
 def declare_stream(statement: DeclareStream, catalog: Catalog, environment: Environment) -> Applied:

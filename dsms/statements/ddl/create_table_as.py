@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.schema import schema
 from dsms.model.types import type_sql
 from dsms.registration.environment import Applied, Environment
 from dsms.sql.binder.bind import bind
-from dsms.sql.binder.scalars.current_time import at_instant
+from dsms.sql.binder.scalars.current_time import ANY_INSTANT, at_instant
 from dsms.sql.parser.nodes import WholeQuery
 from dsms.statements.ddl.create_table import create_table
 from dsms.statements.statement_kind import StatementKind, changes_named
@@ -24,8 +22,7 @@ def _parts(statement: st.CreateTableAs) -> tuple[st.Statement, ...]:
 
 
 def _apply(statement: st.CreateTableAs, catalog: Catalog, environment: Environment) -> Applied:
-    any_instant = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # only the types of the columns matter here
-    select = at_instant(statement.select, any_instant)
+    select = at_instant(statement.select, ANY_INSTANT)
     fields = schema(bind(WholeQuery(this=select.copy()), catalog, environment.check_read))
     of_key = {key.text.lower() for key in statement.keys}
     have = {field.name.lower() for field in fields}

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Table, kind_of
+from dsms.model.objects import Table
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.view_matching import moved_off
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.cursor import Cursor
-from dsms.statements.object_kinds import KINDS
+from dsms.statements.object_kinds import KINDS, check_kind, kind_word
 from dsms.statements.statement_kind import StatementKind, changes_named
-
-#: Words that may precede VIEW.
-_VIEWS = ("MATERIALIZED", "STREAMED", "COMPLETE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +28,7 @@ class Drop(st.Statement):
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> Drop:
-    is_view = any(cursor.accept(word, "VIEW") for word in _VIEWS)
-    kind = "view" if is_view else KINDS[cursor.one_of(tuple(KINDS), "kind")]
+    kind = KINDS[kind_word(cursor, KINDS)]
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"{kind} name")
     if kind == "aggregate":
@@ -48,8 +44,7 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
     if dropped is None and statement.if_exists:
         return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
     dropped = catalog.find(statement.name.text, statement.name.place)
-    if statement.kind not in kinds_of(dropped):
-        raise statement.name.place.error(f'"{dropped.name}" is a {kind_of(dropped)}, not a {statement.kind}')
+    check_kind(statement.name, statement.kind, dropped)
     above = dependents(catalog, dropped)
     if above and not statement.cascade:
         raise statement.name.place.error(
@@ -62,12 +57,6 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
     moved = moved_off(remaining, environment)
     after = remaining.with_changed(*moved) if moved else remaining
     return after, StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
-
-
-def kinds_of(item: Object) -> tuple[str, ...]:
-    """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
-    derived = isinstance(item, Query) and (item.stream or item.sql.upper().split()[:2] == ["CREATE", "STREAM"])
-    return (kind_of(item), "stream") if derived else (kind_of(item),)
 
 
 KIND = StatementKind(

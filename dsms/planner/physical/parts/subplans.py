@@ -199,7 +199,7 @@ class ReportPart:
     @property
     def id(self) -> str:
         """The id under which the part is planned; it begins with the id of the query."""
-        return report_id(self.query, self.subplans[0].subplan)
+        return self.progress_ids[0]
 
     @property
     def progress_ids(self) -> tuple[str, ...]:
@@ -243,9 +243,10 @@ class ReportPart:
         return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True, reports_on=self.progress_ids)
 
 
-def report_id(query: str, first: SharedSubplan) -> str:
-    """The id of the report for a query on subplans of a fragment, of which `first` is the first one."""
-    return faults_of(query, first.digest[:12])
+def report_id(query: str, subplan: SharedSubplan) -> str:
+    """The id under which it is stored how far the rows in fault below a subplan are reported for a query. A report on
+    several subplans is planned under the id of the first one."""
+    return faults_of(query, subplan.digest[:12])
 
 
 def _nothing(port: Port, builder: Builder) -> Port:

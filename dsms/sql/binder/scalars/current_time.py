@@ -15,6 +15,8 @@ CURRENT: dict[type[exp.Expr], str] = {
     exp.Localtimestamp: "localtimestamp",
     exp.CurrentDate: "current_date",
 }
+#: An instant for checks in which only the types of expressions matter.
+ANY_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def reads_current_time(tree: exp.Expr) -> bool:
