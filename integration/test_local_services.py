@@ -19,7 +19,8 @@ from dsms.local.broker import Broker
 from dsms.local.redis_server import RedisServer
 from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, process_started, read_state
-from dsms.local.supervisor import down, status, up
+from dsms.local.state import running_state
+from dsms.local.supervisor import down, up
 from dsms.local.waiting import wait_until
 from integration.chaos.disk import can_mount, mounted
 from integration.kafka_topics import TopicFactory, create_topic
@@ -127,7 +128,7 @@ def test_up_is_idempotent_and_down_ends_everything(local: LocalState):
     assert said[0] == f'a cluster is already running in "{local.data_dir}"'
     assert down(local.data_dir, report=said.append)
     assert all(gone(pid) for pid in (*pids(local).values(), local.supervisor_pid))
-    assert status(local.data_dir) is None
+    assert running_state(local.data_dir) is None
     assert not down(local.data_dir, report=said.append)
 
 
@@ -150,12 +151,12 @@ def test_a_killed_service_is_started_again(local: LocalState, name: str):
     os.kill(pids(local)[name], signal.SIGKILL)
 
     def restarted() -> bool:
-        state = status(local.data_dir)
+        state = running_state(local.data_dir)
         now = {service.name: service for service in state.services} if state else {}
         return name in now and now[name].running and now[name].restarts == 1
 
     assert wait_until(restarted, 60)
-    state = status(local.data_dir)
+    state = running_state(local.data_dir)
     assert state is not None
     assert pids(state)[name] != pids(local)[name]
     assert get_key(state.redis, "none") is None
@@ -165,7 +166,7 @@ def test_a_killed_service_is_started_again(local: LocalState, name: str):
 def test_a_killed_supervisor_leaves_no_orphan_and_can_be_started_again(local: LocalState, settings: LocalSettings):
     os.kill(local.supervisor_pid, signal.SIGKILL)
     assert wait_until(lambda: all(gone(pid) for pid in (*pids(local).values(), local.supervisor_pid)), 10)
-    assert status(local.data_dir) is None
+    assert running_state(local.data_dir) is None
     assert not down(local.data_dir, report=lambda _: None)
     again = up(settings, report=lambda _: None)
     assert again.phase == "running"
@@ -197,7 +198,7 @@ def test_ending_the_command_while_it_starts_leaves_no_orphan(tmp_path: Path, cal
         starting.send_signal(number)
         starting.wait(60)
     assert wait_until(lambda: kafka_started(tmp_path) is None, 60)
-    assert wait_until(lambda: status(tmp_path) is None, 30)
+    assert wait_until(lambda: running_state(tmp_path) is None, 30)
 
 
 def test_port_in_use_is_reported(settings: LocalSettings, redis_url: str):
@@ -252,7 +253,7 @@ def test_full_disk_stops_the_services_until_space_is_free(tmp_path: Path, unique
             disk.free()
             assert wait_until(lambda: httpx_status(f"{state.coordinator}/readyz") == 200, 120)
             assert consume(state.kafka, unique, 1) == [b"kept"]
-            assert wait_until(lambda: (now := status(data_dir)) is not None and now.paused_reason is None, 30)
+            assert wait_until(lambda: (now := running_state(data_dir)) is not None and now.paused_reason is None, 30)
         finally:
             down(data_dir, report=lambda _: None)
 

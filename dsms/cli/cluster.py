@@ -1,16 +1,20 @@
 """The cluster that a command talks to."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from connectors.kafka.client.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.local.access_token import local_token
-from dsms.local.supervisor import status
+from dsms.local.state import running_state
 from operators.core.errors import ExternalError
+
+if TYPE_CHECKING:
+    from connectors.kafka.client.config import KafkaSettings
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="DSMS_DATA", help='Directory in which "dsms up" keeps data and state.')
@@ -30,7 +34,7 @@ def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
     there, or if it is stopped for lack of disk space."""
     if coordinator:
         return coordinator
-    state = status(data_dir)
+    state = running_state(data_dir)
     if state is None or state.coordinator is None:
         raise ExternalError(
             f'no cluster is running in "{data_dir}"', hint='start one with "dsms up", or pass --coordinator URL'

@@ -30,7 +30,7 @@ def doctor(  # noqa: PLR0913 a parameter an option
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputFormat = "text",
 ) -> None:
-    """Check the topics, records, manifests, runs and other stored state of a cluster. Only Kafka and Redis must run.
+    """Check the topics, records, manifests, runs and other state of a cluster. Only Kafka and Redis must run.
 
     The exit code is 1 if a problem remains.
 
@@ -39,9 +39,9 @@ def doctor(  # noqa: PLR0913 a parameter an option
     # imported here: the planner and the clients take a second to import, and no other command needs them
     from connectors.kafka.client.properties import kafka_settings
     from dsms.coordinator.doctor.examination import ExaminedCluster, examine
-    from dsms.local.supervisor import status
+    from dsms.local.state import running_state
 
-    state = status(data_dir) if kafka is None or redis is None else None
+    state = running_state(data_dir) if kafka is None or redis is None else None
     address, url = kafka or (state and state.kafka), redis or (state and state.redis)
     if not address or not url:
         raise ExternalError(f'no cluster is running in "{data_dir}"', hint="pass --kafka HOST:PORT and --redis URL")

@@ -10,11 +10,10 @@ import typer
 from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, take_local_token
 from dsms.cli.output import note, print_documents, print_json, stdout
-from dsms.local import supervisor
 from dsms.local.access_token import console_url
 from dsms.local.encoding import encode
 from dsms.local.settings import load_settings
-from dsms.local.state import LocalState
+from dsms.local.state import LocalState, running_state
 from operators.core.errors import ExternalError
 
 
@@ -69,6 +68,8 @@ def up(  # noqa: PLR0913 one parameter an option
         "python": python,
         "without_token": without_token,
     }
+    from dsms.local import supervisor  # imported when needed: it loads the clients of all services
+
     settings = load_settings(os.environ, options)
     if attach:
         supervisor.run_foreground(settings, note)
@@ -87,7 +88,7 @@ def status(
 
     Example: dsms status --format json
     """
-    state = None if coordinator else supervisor.status(data_dir)
+    state = None if coordinator else running_state(data_dir)
     url = coordinator or (state.coordinator if state else None)
     if state is None and url is None:
         raise ExternalError(f'no cluster is running in "{data_dir}"', hint='start one with "dsms up"')
@@ -106,6 +107,8 @@ def down(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
 
     Example: dsms down
     """
+    from dsms.local import supervisor  # as in `up`
+
     if supervisor.down(data_dir, report=note):
         note("stopped")
     else:

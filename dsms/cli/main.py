@@ -2,35 +2,69 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
 from connectors.credentials.secrets import take_files
-from dsms.cli.catch_up import catch_up
-from dsms.cli.checkpoint import checkpoint
-from dsms.cli.consume import consume
-from dsms.cli.doctor import doctor
-from dsms.cli.function import function
-from dsms.cli.inspect import dead_letters, explain
-from dsms.cli.lifecycle import down, status, up
-from dsms.cli.load import load
-from dsms.cli.output import print_error
-from dsms.cli.plan import plan
-from dsms.cli.publish import publish
-from dsms.cli.replay import replay
-from dsms.cli.sink import sink
-from dsms.cli.source import source
-from dsms.cli.sql import sql
-from dsms.cli.story import story
-from dsms.cli.token import token
-from dsms.cli.top import top
+from dsms.cli.lazy_group import Command, lazy_group
+from dsms.cli.output import print_error, stdout
 from operators.core.errors import DsmsError, ExternalError
 
 DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
 
+#: The commands, in the order of the help. To add a command, add a line.
+COMMANDS = {
+    "up": Command("dsms.cli.lifecycle:up", "Start Kafka, Redis, the coordinator and an executor on this machine."),
+    "status": Command(
+        "dsms.cli.lifecycle:status",
+        "Show the services, executors and fragments. The exit code is 3 when nothing is running.",
+    ),
+    "top": Command("dsms.cli.top:top", "Show executors and queries with their rates, load and state, until Ctrl-C."),
+    "down": Command("dsms.cli.lifecycle:down", "Stop the services that `dsms up` started. The data is kept."),
+    "sql": Command("dsms.cli.sql:sql", "Run SQL statements, or open a shell when there are none."),
+    "publish": Command(
+        "dsms.cli.publish:publish", "Send JSON lines to a topic. Lines of CSV and Debezium events are sent unchanged."
+    ),
+    "source": Command("dsms.cli.source:source", "Propose the statements that read a topic."),
+    "load": Command("dsms.cli.load:load", "Add the rows of a file to a table: all of them at one instant, or none."),
+    "consume": Command(
+        "dsms.cli.consume:consume",
+        "Follow the changes of a result: + adds a row, u replaces the row of the same key, - removes a row.",
+    ),
+    "catch-up": Command(
+        "dsms.cli.catch_up:catch_up",
+        "Wait until queries have caught up with their sources, after CREATE, REPAIR, RESUME or an outage.",
+    ),
+    "explain": Command("dsms.cli.inspect:explain", "Show the plan of a query."),
+    "token": Command("dsms.cli.token:token", "Make an API token."),
+    "dead-letters": Command("dsms.cli.inspect:dead_letters", "Show the records that a source refused, and why."),
+    "replay": Command(
+        "dsms.cli.replay:replay",
+        "Write the dead letters of a source to its topic again. A repeated call does not write a record a second time.",
+    ),
+    "sink": Command(
+        "dsms.cli.sink:sink",
+        "Keep a result in a database table, or its changes in Parquet files, each change exactly once.",
+    ),
+    "doctor": Command(
+        "dsms.cli.doctor:doctor",
+        "Check the topics, records, manifests, runs and other state of a cluster. Only Kafka and Redis must run.",
+    ),
+    "story": Command(
+        "dsms.cli.story:story", "Show the last events of a fragment with what followed from them, oldest first."
+    ),
+    "plan": Command("dsms.cli.plan:plan", "Export all objects and plans as a document, or import a document."),
+    "checkpoint": Command("dsms.cli.checkpoint:checkpoint", "List, make, check and copy the checkpoints of a cluster."),
+    "function": Command(
+        "dsms.cli.function:function", "Deploy, list or drop functions and aggregates written in Python."
+    ),
+}
 app = typer.Typer(
     name="dsms",
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -38,34 +72,21 @@ app = typer.Typer(
     help="Continuous SQL over Kafka.",
     epilog="Exit codes: 0 success, 1 request refused, 2 usage error, 3 service unreachable, 130 ended by Ctrl-C.",
 )
-#: The commands, in the order of the help. To add a command, add a line.
-COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
-    "up": up,
-    "status": status,
-    "top": top,
-    "down": down,
-    "sql": sql,
-    "publish": publish,
-    "source": source,
-    "load": load,
-    "consume": consume,
-    "catch-up": catch_up,
-    "explain": explain,
-    "token": token,
-    "dead-letters": dead_letters,
-    "replay": replay,
-    "sink": sink,
-    "doctor": doctor,
-    "story": story,
-    "plan": plan,
-    "checkpoint": checkpoint,
-    "function": function,
-}
-for name, command in COMMANDS.items():
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
-    else:
-        app.command(name)(command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        stdout().print(f"dsms {version('dsms')}", markup=False, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options without a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -47,7 +47,7 @@ def sink(  # noqa: PLR0913 (the options of a command line)
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Keep a result in a database table, or its changes in Parquet files. A crash neither loses nor repeats a change.
+    """Keep a result in a database table, or its changes in Parquet files, each change exactly once.
 
     Example: dsms sink hot sqlite:////tmp/hot.db
 

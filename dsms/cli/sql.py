@@ -10,8 +10,6 @@ import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_error, print_json, print_result
-from dsms.cli.shell import Shell
-from dsms.cli.statement_text import caret
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import DsmsError, SqlError, UserError
 
@@ -62,6 +60,8 @@ def sql(
         if text is not None:
             run(session, text, output)
         else:
+            from dsms.cli.shell import Shell  # imported when needed: terminal and syntax libraries
+
             data_dir.mkdir(parents=True, exist_ok=True)
             shell = Shell(data_dir / "sql_history", lambda: names_of(session), lambda t: _answer(session, t, output))
             shell.run()
@@ -72,6 +72,8 @@ def run(session: Session, text: str, output: str) -> None:
     try:
         results = session.execute(text)
     except SqlError as error:
+        from dsms.cli.statement_text import caret  # imported when needed: it loads the parser
+
         error.add_note(caret(text, error.line, error.column))
         raise
     for result in results:

@@ -24,7 +24,7 @@ from dsms.demo.story import SCENES
 from dsms.local import supervisor
 from dsms.local.access_token import console_url, local_token
 from dsms.local.settings import DEFAULT_DATA_DIR, load_settings
-from dsms.local.state import LocalState
+from dsms.local.state import LocalState, running_state
 from dsms.local.waiting import wait_until
 from operators.core.errors import DsmsError, ExternalError, UserError
 
@@ -81,7 +81,7 @@ def live_demo(data_dir: Path, rate: int, *, keep: bool) -> int:
 @contextmanager
 def _cluster(data_dir: Path, screen: Screen, *, keep: bool) -> Iterator[LocalState]:
     """A new cluster on free ports. It is stopped at the end of the block unless `keep` is set and nothing failed."""
-    if supervisor.status(data_dir):
+    if running_state(data_dir):
         raise UserError("a demo is already running", hint=f'stop it with "{_command("down", data_dir)}"')
     shutil.rmtree(data_dir, ignore_errors=True)
     ports = {"kafka_port": 0, "redis_port": 0, "http_port": 0}

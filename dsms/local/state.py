@@ -76,3 +76,9 @@ def process_started(pid: int) -> float | None:
 def supervisor_alive(state: LocalState) -> bool:
     """Whether the supervisor that wrote the state is running; another process with the same id does not count."""
     return process_started(state.supervisor_pid) == state.supervisor_started
+
+
+def running_state(data_dir: Path) -> LocalState | None:
+    """The state of the installation in a directory; None if its supervisor is not running."""
+    state = read_state(data_dir.absolute())
+    return state if state and supervisor_alive(state) else None

@@ -1,4 +1,4 @@
-"""The supervisor of the services on this machine, and the functions behind `dsms up`, `status` and `down`.
+"""The supervisor of the services on this machine, and the functions behind `dsms up` and `down`.
 
 `up` prepares the services in the foreground, starts `python -m dsms.local.supervisor` as a daemon and returns when all
 services are ready. The supervisor locks the data directory while it runs, so a data directory never has two
@@ -26,7 +26,7 @@ from dsms.local.prepare import prepare
 from dsms.local.process import Cancelled
 from dsms.local.services import services
 from dsms.local.settings import LocalSettings
-from dsms.local.state import LocalState, Phase, ServiceState, process_started, read_state, supervisor_alive, write_state
+from dsms.local.state import LocalState, Phase, ServiceState, process_started, read_state, running_state, write_state
 from dsms.local.supervision import Supervision
 from dsms.local.waiting import wait_until
 from operators.core.errors import ConfigError, DsmsError, ExternalError
@@ -37,7 +37,7 @@ STOP_TIMEOUT_S = 120.0
 
 def up(settings: LocalSettings, *, report: Report) -> LocalState:
     """Starts the installation unless it is running, waits until all services are ready, and returns its state."""
-    running = status(settings.data_dir)
+    running = running_state(settings.data_dir)
     if running:
         report(f'a cluster is already running in "{settings.data_dir}"')
         return _wait_running(settings.data_dir, running.supervisor_pid, report)
@@ -50,15 +50,9 @@ def up(settings: LocalSettings, *, report: Report) -> LocalState:
         raise
 
 
-def status(data_dir: Path) -> LocalState | None:
-    """The state of the installation in a directory; None if its supervisor is not running."""
-    state = read_state(data_dir.absolute())
-    return state if state and supervisor_alive(state) else None
-
-
 def down(data_dir: Path, *, report: Report) -> bool:
     """Stops all services in reverse order. Returns False if no installation was running."""
-    running = status(data_dir)
+    running = running_state(data_dir)
     if not running:
         return False
     report(f'stopping the services in "{running.data_dir}"')
