@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect
+from dsms.cli.object_names import object_names
 from dsms.cli.output import note
 from operators.core.errors import ExternalError, UserError
 
@@ -19,7 +20,10 @@ Describe = Callable[[str], dict[str, Any]]
 
 
 def catch_up(
-    names: Annotated[list[str] | None, typer.Argument(help="Views or queries; all by default.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Views or queries; all by default.", autocompletion=object_names("queries")),
+    ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.0, help="Fail after this many seconds.")] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,

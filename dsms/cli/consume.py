@@ -17,6 +17,7 @@ from connectors.kafka.logs.follow import Arrival, Follower, Pause
 from connectors.kafka.schema_registry.registry import Registry
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
+from dsms.cli.object_names import object_names
 from dsms.cli.output import print_json, print_line, stdout, table
 from operators.core.errors import UserError
 
@@ -66,7 +67,10 @@ class Limits:
 
 
 def consume(  # noqa: PLR0913 (the options of a command line)
-    name: Annotated[str, typer.Argument(help="Name of the stream, view or query.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of the stream, view or query.", autocompletion=object_names("streams", "queries")),
+    ],
     output: Annotated[
         Literal["notation", "json", "table"],
         typer.Option("--format", help="Changes as +<a,105>2 or as JSON lines, or a table updated in place."),

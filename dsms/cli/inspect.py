@@ -5,12 +5,19 @@ from typing import Annotated
 import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.object_names import object_names
 from dsms.cli.output import note, print_documents, print_json
 from dsms.cli.sql import run
 
 
 def explain(
-    what: Annotated[str, typer.Argument(help="SQL text of a query, or the name of a stream, view or query.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="SQL text of a query, or the name of a stream, view or query.",
+            autocompletion=object_names("streams", "queries"),
+        ),
+    ],
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Show the measurements of each operator of a running query.")
     ] = False,
@@ -27,7 +34,7 @@ def explain(
 
 
 def dead_letters(
-    source: Annotated[str, typer.Argument(help="Name of the source.")],
+    source: Annotated[str, typer.Argument(help="Name of the source.", autocompletion=object_names("sources"))],
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show at most the latest N records.")] = 100,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,

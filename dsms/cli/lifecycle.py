@@ -50,6 +50,10 @@ def up(  # noqa: PLR0913 one parameter an option
             show_default=False,
         ),
     ] = None,
+    executors: Annotated[
+        int | None,
+        typer.Option(min=0, help="Number of executors, 1 by default; each is a Spark driver.", show_default=False),
+    ] = None,
     attach: Annotated[bool, typer.Option("--attach", help="Run in the foreground until Ctrl-C.")] = False,
     output: OutputFormat = "text",
 ) -> None:
@@ -67,6 +71,7 @@ def up(  # noqa: PLR0913 one parameter an option
         "load_databases": load_databases,
         "python": python,
         "without_token": without_token,
+        "executors": executors,
     }
     from dsms.local import supervisor  # imported when needed: it loads the clients of all services
 

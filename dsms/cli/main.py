@@ -11,7 +11,7 @@ import typer
 from connectors.credentials.secrets import take_files
 from dsms.cli.lazy_group import Command, lazy_group
 from dsms.cli.output import print_error, stdout
-from operators.core.errors import DsmsError, ExternalError
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
 
@@ -23,6 +23,9 @@ COMMANDS = {
         "Show the services, executors and fragments. The exit code is 3 when nothing is running.",
     ),
     "top": Command("dsms.cli.top:top", "Show executors and queries with their rates, load and state, until Ctrl-C."),
+    "logs": Command(
+        "dsms.cli.logs:logs", "Show the logs of the services that `dsms up` started, also after they have ended."
+    ),
     "down": Command("dsms.cli.lifecycle:down", "Stop the services that `dsms up` started. The data is kept."),
     "sql": Command("dsms.cli.sql:sql", "Run SQL statements, or open a shell when there are none."),
     "publish": Command(
@@ -106,6 +109,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except DsmsError as error:
         print_error(error)
         return exit_code(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print_error(UserError(f'cannot use "{error.filename}": {error.strerror}'))
+        return REFUSED
     return DONE
 
 

@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.object_names import object_names
 from dsms.cli.sql import run
 from operators.core.quoting import quoted_identifier
 
 
 def replay(
-    source: Annotated[str, typer.Argument(help="Name of the source.")],
+    source: Annotated[str, typer.Argument(help="Name of the source.", autocompletion=object_names("sources"))],
     where: Annotated[
         str,
         typer.Option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect
+from dsms.cli.object_names import object_names
 from dsms.cli.output import note
 from operators.core.errors import UserError
 
@@ -28,7 +29,9 @@ MAX_STOPPED_H = 23
 
 
 def sink(  # noqa: PLR0913 (the options of a command line)
-    name: Annotated[str, typer.Argument(help="Name of the view, query or table.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the view, query or table.", autocompletion=object_names("queries", "streams"))
+    ],
     target: Annotated[
         str,
         typer.Argument(

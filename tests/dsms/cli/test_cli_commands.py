@@ -214,3 +214,26 @@ def test_the_story_of_a_fragment(dsms, service, monkeypatch):
 def test_a_fragment_of_which_nothing_is_known(dsms, service, monkeypatch):
     monkeypatch.setattr(service, "control", StoryTables(()), raising=False)
     assert dsms("story", "0") == (0, "", 'no events of fragment "0" are known\n')
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("consume h", ["hot"]), ("consume x", []), ("explain h", ["hot"]), ("dead-letters r", ["readings"])],
+)
+def test_tab_completes_names_of_objects(url, tmp_path, typed, completed):
+    words = f"dsms {typed}"
+    typing = {"_DSMS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "2", "DSMS_COORDINATOR": url}
+    answer = CliRunner().invoke(app, [], prog_name="dsms", env=typing)
+    assert answer.stdout.split() == completed
+
+
+def test_tab_without_a_coordinator_completes_nothing(tmp_path):
+    typing = {"_DSMS_COMPLETE": "complete_bash", "COMP_WORDS": "dsms consume h", "COMP_CWORD": "2"}
+    answer = CliRunner().invoke(app, [], prog_name="dsms", env={**typing, "DSMS_COORDINATOR": "http://127.0.0.1:1"})
+    assert (answer.stdout.strip(), answer.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("command", ["up", "sql", "status", "down"])
+def test_a_data_directory_that_cannot_be_used_is_named(capsys, command):
+    assert run([command, "--data-dir", "/dev/null/data"]) == 1
+    assert 'cannot use "/dev/null/data' in capsys.readouterr().err
