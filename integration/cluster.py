@@ -221,7 +221,7 @@ def kill_9(process: ManagedProcess) -> None:
     """Kills only this process, as a crash would, and then the children that outlived it."""
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
-    assert wait_until(lambda: not process.alive, 10)
+    assert wait_until(lambda: not process.alive, 120)
     process.kill()
 
 

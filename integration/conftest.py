@@ -67,7 +67,7 @@ def no_leftovers() -> Iterator[None]:
     """Checks that no server outlives the session or leaves a file behind, although most servers are killed."""
     before, files = {process.pid for process in _children()}, _temporary()
     yield
-    assert wait_until(lambda: not _servers(before), 20), f"left behind: {_servers(before)}"
+    assert wait_until(lambda: not _servers(before), 120), f"left behind: {_servers(before)}"
     assert not _temporary() - files
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 #: Keys of requests in Kafka's protocol.
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 22, 24, 26
-_DEADLINE_S = 20.0
+_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,5 +14,5 @@ def create_topic(kafka: str, name: str, *, partitions: int = 1, config: dict[str
     admin = AdminClient({"bootstrap.servers": kafka})
     created = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])
     created[name].result(30)
-    assert wait_until(lambda: name in admin.list_topics(timeout=10).topics, 30), f"the broker does not show {name}"
+    assert wait_until(lambda: name in admin.list_topics(timeout=10).topics, 120), f"the broker does not show {name}"
     return name

@@ -31,7 +31,7 @@ def standalone(directory: Path, workers: int, cores: int) -> Iterator[str]:
         _running(directory, "master", _MASTER, *options) as master,
         _workers(directory, url, workers, cores),
     ):
-        assert wait_until(lambda: _log(master).count("Registering worker") == workers, 60), _log(master)
+        assert wait_until(lambda: _log(master).count("Registering worker") == workers, 120), _log(master)
         yield url
 
 

@@ -67,7 +67,7 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
         assert provenance == {"dsms-source": f"{unique}T", "dsms-topic": f"{unique}.t", "dsms-partition": "0"}
     listed = cluster.get(f"sources/{unique}T/dead-letters")
     assert sorted(letter["offset"] for letter in listed) == [1, 2, 3, 4, 5]
-    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == "registered, 5 dead letters", 30)
+    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == "registered, 5 dead letters", 120)
 
 
 def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
@@ -80,7 +80,7 @@ def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
     write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"a","v":4}', 10), Input(b'{"k":"a","v":"N/A"}', 11)])
     write(cluster.kafka, f"{unique}.t", [Input(b"{", 12, partition=1), Input(b'{"k":"b","v":"N/A"}', 13, partition=1)])
     listed = f"sources/{unique}T/dead-letters"
-    assert wait_until(lambda: len(cluster.get(listed)) == 3, 60)
+    assert wait_until(lambda: len(cluster.get(listed)) == 3, 120)
     again = f"""REPLAY DEAD LETTERS OF {unique}T SET value = replace(value, '"N/A"', 'null') WHERE value LIKE '%N/A%'"""
     assert cluster.sql(again)[0]["message"] == f'2 records written to topic "{unique}.t" again'
     assert cluster.sql(again)[0]["message"].startswith("0 records")
@@ -98,7 +98,7 @@ def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
     ]  # fmt: skip
     (result,) = cluster.sql(f"""REPLAY DEAD LETTERS OF {unique}T SET value = '{{"k":"c","v":1}}'""")
     assert result["message"].startswith("1 record written")
-    assert wait_until(lambda: len(cluster.get(listed)) == 4, 60), "its instant has passed"
+    assert wait_until(lambda: len(cluster.get(listed)) == 4, 120), "its instant has passed"
     (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
     assert result["message"].startswith("0 records")
     assert "1 not replayed: they would be late again" in result["notices"][0]
@@ -123,7 +123,7 @@ def test_replayed_records_equal_the_refused_records(cluster: Cluster, unique: st
     producer.produce(f"{unique}.t", b'{"k":"b","v":"x"}', b"y", timestamp=now + 5, headers=[("other", b"1")])
     assert producer.flush(30) == 0
     listed = f"sources/{unique}T/dead-letters"
-    assert wait_until(lambda: len(cluster.get(listed)) == 2, 60)
+    assert wait_until(lambda: len(cluster.get(listed)) == 2, 120)
     again = f"""REPLAY DEAD LETTERS OF {unique}T SET value = replace(value, '"x"', '2')"""
     (result,) = cluster.sql(again)
     assert result["message"].startswith("1 record written")
@@ -139,7 +139,7 @@ def test_replayed_records_equal_the_refused_records(cluster: Cluster, unique: st
     cluster.await_frontier(f"dsms.{unique}V", now + 10)
     assert values(cluster.kafka, f"dsms.{unique}V") == [({"k": "a", "v": 1}, now), ({"k": "b", "v": 2}, now + 5)]
     cluster.sql(f"DROP VIEW {unique}V; DROP STREAM {unique}S; DROP SOURCE {unique}T; {register}")
-    assert wait_until(lambda: len(cluster.get(listed)) == 6, 60), "the new source refuses the same, and the copy"
+    assert wait_until(lambda: len(cluster.get(listed)) == 6, 120), "the new source refuses the same, and the copy"
     assert [letter["replayed"] for letter in cluster.get(listed)] == [True, True, False] * 2
     (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
     assert result["message"].startswith("1 record written"), "the deletion that was refused again"
@@ -160,7 +160,7 @@ def test_poisoned_query_stops_and_others_continue(cluster: Cluster, unique: str,
     write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"a","v":1}', 1)])
     advance(cluster.kafka, f"{unique}.t", 2)
     cluster.await_frontier(f"dsms.{unique}Good", 2)
-    assert wait_until(lambda: cluster.get("queries/Poisoned")["state"].startswith("failed: "), 60)
+    assert wait_until(lambda: cluster.get("queries/Poisoned")["state"].startswith("failed: "), 120)
     write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"c","v":3}', 9)])
     advance(cluster.kafka, f"{unique}.t", 12)
     cluster.await_frontier(f"dsms.{unique}Good", 12)
@@ -185,7 +185,7 @@ def test_row_too_large_for_kafka_stops_only_its_query(cluster: Cluster, unique: 
     cluster.await_frontier(f"dsms.{unique}Fits", 2)
     ((row, _),) = values(cluster.kafka, f"dsms.{unique}Fits")
     assert len(row["p"]) == 1_000_000
-    assert wait_until(lambda: cluster.get(f"queries/{unique}Large")["state"].startswith("failed: "), 60)
+    assert wait_until(lambda: cluster.get(f"queries/{unique}Large")["state"].startswith("failed: "), 120)
     assert "67,000," in cluster.get(f"queries/{unique}Large")["state"]
     assert changes(cluster.kafka, f"dsms.{unique}Large") == []
     cluster.sql(f"DROP VIEW {unique}Large")

@@ -85,7 +85,7 @@ def kill_the_planner(executor: ManagedProcess) -> None:
         process for process in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(process)
     ]
     os.kill(planner.pid, signal.SIGKILL)
-    assert wait_until(lambda: not planner.is_running(), 10)
+    assert wait_until(lambda: not planner.is_running(), 120)
 
 
 def _plans_batches(process: psutil.Process) -> bool:
@@ -103,7 +103,7 @@ def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, 
         first = feed.piece()
         await_all(cluster, cluster.name, first)
         feed.piece()
-        assert wait_until(lambda: kill_workers(executor) > 0, 30)
+        assert wait_until(lambda: kill_workers(executor) > 0, 120)
         await_all(cluster, cluster.name, feed.piece())
         feed.piece()
         kill_the_planner(executor)

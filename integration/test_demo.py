@@ -98,7 +98,7 @@ def test_ctrl_c_stops_everything(demo, moment):
     assert len(demo.leftovers()) > 1
     demo.interrupt()
     assert demo.ended() == 130, demo.output
-    assert wait_until(lambda: not demo.leftovers(), 30), demo.leftovers()
+    assert wait_until(lambda: not demo.leftovers(), 120), demo.leftovers()
 
 
 @pytest.mark.parametrize("demo", [("--live", "--rate", "50")], indirect=True)
@@ -109,4 +109,4 @@ def test_the_live_demo_shows_what_queries_make_of_bids_until_ctrl_c(demo):
     assert re.search(r"The console: http://127\.0\.0\.1:\d+/console/", demo.output), demo.output
     demo.interrupt()
     assert demo.ended() == 130, demo.output
-    assert wait_until(lambda: not demo.leftovers(), 30), demo.leftovers()
+    assert wait_until(lambda: not demo.leftovers(), 120), demo.leftovers()

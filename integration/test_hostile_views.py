@@ -18,7 +18,7 @@ LIMIT_MB, ROWS = 1_200, 3_000
 START_S = 300.0
 #: How long finding the hostile query may take, as tests share the processors, and how long the honest query may lag
 #: then.
-FOUND_S, FOLLOWS_S = 300.0, 60.0
+FOUND_S, FOLLOWS_S = 300.0, 240.0
 HOSTILE = {
     "Long": "SELECT k, repeat('x', 900000) AS t FROM R({0}S)",
     "Cross": "SELECT a.k AS a, b.k AS b, c.k AS c, d.k AS d FROM R({0}S) a, R({0}S) b, R({0}S) c, R({0}S) d",

@@ -68,7 +68,7 @@ def test_all_fragments_agree_on_what_an_idle_source_has_passed(cluster: Cluster)
     feed(cluster, "Slow", 2)
     feed(cluster, "Orders", 50, 600)
     cluster.await_frontier(["dsms.Alone", "dsms.Joined"], 601)
-    assert wait_until(lambda: len(letters(cluster.kafka, "TOrders")) == 1, 60)
+    assert wait_until(lambda: len(letters(cluster.kafka, "TOrders")) == 1, 120)
     cluster.sql("CREATE STREAMED VIEW Later AS SELECT k, v FROM R(Orders) O")
     cluster.await_frontier(["dsms.Later", "dsms.Unrelated"], 3)
     assert shown(cluster, "Alone") == shown(cluster, "Later") == [1, 600]

@@ -49,7 +49,7 @@ def set_protocol(address: str, protocol: Protocol) -> None:
     if before != version:
         kind = UpdateFeatureType.UPGRADE if version > before else UpdateFeatureType.SAFE_DOWNGRADE
         assert admin.update_features({"transaction.version": (kind, version)}) == {"transaction.version": "OK"}
-    assert wait_until(lambda: finalized(admin) == version, 20)
+    assert wait_until(lambda: finalized(admin) == version, 120)
     admin.close()
     entry = ConfigEntry(
         "transaction.partition.verification.enable",

@@ -76,7 +76,7 @@ def test_executor_with_late_commits_publishes_each_change_once(late: Late, nativ
             proxy.before(PRODUCE, 0, proxy.release, writer)
         if number == max(_LATE) + 1:
             assert not proxy.holds
-            assert wait_until(lambda: doubts(cluster) >= 1, 30)
+            assert wait_until(lambda: doubts(cluster) >= 1, 120)
             kill_9(executor)
             cluster.start_executor(environment=environment)
     late.feed(_ROUNDS)

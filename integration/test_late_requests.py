@@ -59,7 +59,7 @@ def protocol(late: Late, request: pytest.FixtureRequest) -> int:
     kind = UpdateFeatureType.UPGRADE if request.param == 2 else UpdateFeatureType.SAFE_DOWNGRADE
     if finalized(admin) != request.param:
         assert admin.update_features({"transaction.version": (kind, request.param)}) == {"transaction.version": "OK"}
-    assert wait_until(lambda: finalized(admin) == request.param, 20)
+    assert wait_until(lambda: finalized(admin) == request.param, 120)
     admin.close()
     return int(request.param)
 
@@ -135,7 +135,7 @@ class Writing:
         """Waits until no transaction is open, and returns the names of the values that readers see."""
         settings, places = KafkaSettings(self.late.broker), [(self.topic, partition) for partition in (0, 1)]
         admin = settings.admin()
-        assert wait_until(lambda: latest(admin, places) == written(admin, places), 10), "a transaction stays open"
+        assert wait_until(lambda: latest(admin, places) == written(admin, places), 120), "a transaction stays open"
         ends = latest(admin, places)
         read = read_whole(settings, self.topic, [(partition, 0, end) for (_, partition), end in ends.items()])
         return names(value for message in read if (value := message.value()))

@@ -92,7 +92,7 @@ def test_a_dropped_query_goes_and_its_name_is_free(cluster: Cluster, unique: str
     assert_has(cluster, kept, 1)
     assert_has(cluster, dropped, 1)
     cluster.sql(f"DROP VIEW {unique}Gone")
-    assert wait_until(lambda: not exists(cluster, dropped), 30)
+    assert wait_until(lambda: not exists(cluster, dropped), 120)
     feed(cluster, unique, 2)
     assert_has(cluster, kept, 1, 2)
     assert not exists(cluster, dropped)
@@ -138,4 +138,4 @@ def test_a_dead_executor_is_replaced(cluster: Cluster, unique: str):
     feed(cluster, unique, 2)
     assert_has(cluster, topic, 1, 2)
     assert cluster.get("status")["assignments"]["0"]["executor"] == "executor-2"
-    assert wait_until(lambda: cluster.get(f"queries/{unique}V")["state"] == "running", 60), cluster.logs()
+    assert wait_until(lambda: cluster.get(f"queries/{unique}V")["state"] == "running", 120), cluster.logs()

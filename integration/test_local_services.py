@@ -18,8 +18,7 @@ from dsms.cli.main import run
 from dsms.local.broker import Broker
 from dsms.local.redis_server import RedisServer
 from dsms.local.settings import LocalSettings
-from dsms.local.state import LocalState, process_started, read_state
-from dsms.local.state import running_state
+from dsms.local.state import LocalState, process_started, read_state, running_state
 from dsms.local.supervisor import down, up
 from dsms.local.waiting import wait_until
 from integration.chaos.disk import can_mount, mounted
@@ -44,7 +43,7 @@ def consume(kafka: str, topic: str, count: int) -> list[bytes]:
     consumer.subscribe([topic])
     values: list[bytes] = []
     try:
-        assert wait_until(lambda: len(values.extend(_values(consumer)) or values) >= count, 30)
+        assert wait_until(lambda: len(values.extend(_values(consumer)) or values) >= count, 120)
     finally:
         consumer.close()
     return values
@@ -155,7 +154,7 @@ def test_a_killed_service_is_started_again(local: LocalState, name: str):
         now = {service.name: service for service in state.services} if state else {}
         return name in now and now[name].running and now[name].restarts == 1
 
-    assert wait_until(restarted, 60)
+    assert wait_until(restarted, 120)
     state = running_state(local.data_dir)
     assert state is not None
     assert pids(state)[name] != pids(local)[name]
@@ -165,7 +164,7 @@ def test_a_killed_service_is_started_again(local: LocalState, name: str):
 
 def test_a_killed_supervisor_leaves_no_orphan_and_can_be_started_again(local: LocalState, settings: LocalSettings):
     os.kill(local.supervisor_pid, signal.SIGKILL)
-    assert wait_until(lambda: all(gone(pid) for pid in (*pids(local).values(), local.supervisor_pid)), 10)
+    assert wait_until(lambda: all(gone(pid) for pid in (*pids(local).values(), local.supervisor_pid)), 120)
     assert running_state(local.data_dir) is None
     assert not down(local.data_dir, report=lambda _: None)
     again = up(settings, report=lambda _: None)
@@ -194,11 +193,11 @@ def kafka_started(data_dir: Path) -> psutil.Process | None:
 def test_ending_the_command_while_it_starts_leaves_no_orphan(tmp_path: Path, call: str, number: signal.Signals):
     command = [sys.executable, "-c", UP.format(call=call), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starting:
-        assert wait_until(lambda: kafka_started(tmp_path) is not None, 60)
+        assert wait_until(lambda: kafka_started(tmp_path) is not None, 120)
         starting.send_signal(number)
         starting.wait(60)
-    assert wait_until(lambda: kafka_started(tmp_path) is None, 60)
-    assert wait_until(lambda: running_state(tmp_path) is None, 30)
+    assert wait_until(lambda: kafka_started(tmp_path) is None, 120)
+    assert wait_until(lambda: running_state(tmp_path) is None, 120)
 
 
 def test_port_in_use_is_reported(settings: LocalSettings, redis_url: str):
@@ -217,7 +216,7 @@ def test_a_failed_start_ends_what_was_started(settings: LocalSettings):
     broken.write_text("a file where a directory should be")
     with pytest.raises(ExternalError, match="redis"):
         up(settings, report=lambda _: None)
-    assert wait_until(lambda: kafka_started(settings.data_dir) is None, 30)
+    assert wait_until(lambda: kafka_started(settings.data_dir) is None, 120)
 
 
 def test_start_with_a_filled_cache_needs_no_network(
@@ -253,7 +252,7 @@ def test_full_disk_stops_the_services_until_space_is_free(tmp_path: Path, unique
             disk.free()
             assert wait_until(lambda: httpx_status(f"{state.coordinator}/readyz") == 200, 120)
             assert consume(state.kafka, unique, 1) == [b"kept"]
-            assert wait_until(lambda: (now := running_state(data_dir)) is not None and now.paused_reason is None, 30)
+            assert wait_until(lambda: (now := running_state(data_dir)) is not None and now.paused_reason is None, 120)
         finally:
             down(data_dir, report=lambda _: None)
 

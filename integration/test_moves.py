@@ -37,7 +37,7 @@ def await_taken_over(cluster: Cluster, fragment: str, names: list[str]) -> None:
         moved = [event for event in events if event["event"] == "state taken over"]
         return {query for event in moved for query in event["queries"]}
 
-    assert wait_until(lambda: wanted <= taken_over(), 60), cluster.get(f"fragments/{fragment}/story")
+    assert wait_until(lambda: wanted <= taken_over(), 120), cluster.get(f"fragments/{fragment}/story")
 
 
 def test_queries_move_with_their_state(kafka: str, redis_url: str, tmp_path: Path) -> None:

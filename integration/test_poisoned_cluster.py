@@ -113,7 +113,7 @@ def test_a_poisoned_cluster_starts_and_is_cured(cluster: Cluster, unique: str) -
     publish(cluster.kafka, topic, [("a", 78, 1), ("a", 105, 2), ("c", 95, 4), ("b", 70, 10)])
     cluster.await_frontier([hot, most], 5)
     progress = f"_dsms.{cluster.name}.progress"
-    assert wait_until(lambda: b"object/" in last_values(cluster.kafka, progress), 30), "no cut-over"
+    assert wait_until(lambda: b"object/" in last_values(cluster.kafka, progress), 120), "no cut-over"
     kill_9(cluster.executors.pop())
     kill_9(cluster.coordinator)
 

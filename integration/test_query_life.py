@@ -45,7 +45,7 @@ class Feed:
     def await_more(self, chunks: int = 4) -> None:
         """Waits until more chunks have been written."""
         wanted = self.sent + chunks
-        assert wait_until(lambda: self.sent >= wanted, 60)
+        assert wait_until(lambda: self.sent >= wanted, 120)
 
     def finish(self) -> None:
         """Stops writing and ends the log with heartbeats."""
@@ -176,6 +176,6 @@ def test_query_continues_after_a_refused_replacement(cluster: Cluster, unique: s
     advance(cluster.kafka, topic, END, PARTITIONS)
     await_all(cluster, unique)
     state = lambda: cluster.get(f"queries/{unique}hot")["state"]  # noqa: E731
-    assert wait_until(lambda: state().startswith("running"), 60, pause_s=0.3), state()
+    assert wait_until(lambda: state().startswith("running"), 120, pause_s=0.3), state()
     percent = lambda: cluster.get("status")["progress"][f"{unique}hot"]["percent"]  # noqa: E731
-    assert wait_until(lambda: percent() == 100, 60, pause_s=0.3), percent()
+    assert wait_until(lambda: percent() == 100, 120, pause_s=0.3), percent()

@@ -68,7 +68,7 @@ class World:
     def recreate(self) -> None:
         """Deletes the topic and creates it again, as DROP and CREATE do."""
         delete_topic(self.admin, self.topic)
-        assert wait_until(lambda: self.topic not in self.admin.list_topics().topics, 30)
+        assert wait_until(lambda: self.topic not in self.admin.list_topics().topics, 120)
         ensure_topic(self.admin, self.topic, 1)
 
     def output(self, *, known: bool) -> Output:
@@ -87,7 +87,7 @@ class World:
 
     def published(self) -> list[bytes | None]:
         """Waits until no transaction is open, and returns the values that readers of the topic see."""
-        assert wait_until(lambda: settled(self.kafka, [self.topic, self.progress]), 30)
+        assert wait_until(lambda: settled(self.kafka, [self.topic, self.progress]), 120)
         return [change.value for change in changes(self.kafka, self.topic)]
 
 

@@ -37,7 +37,7 @@ def test_paths_are_correct_after_a_kill_and_endless_recursion_stops_only_its_que
         cluster.await_frontier(cluster.topic("Paths"), 5)
         every = {(a, b) for a in (1, 2, 3) for b in (1, 2, 3)}
         assert paths(cluster, 4) == every
-        assert wait_until(lambda: "1,000 iterations" in failure(cluster), 60), failure(cluster)
+        assert wait_until(lambda: "1,000 iterations" in failure(cluster), 120), failure(cluster)
         kill_9(first)
         send(kafka, edges, ("-", 2, 3, 6), ("+", 3, 4, 7))
         cluster.start_executor()

@@ -71,7 +71,7 @@ def test_tls_and_a_password(tmp_path: Path) -> None:
     )
     url = f"rediss://:s%40cret@127.0.0.1:{port}/0?ssl_ca_certs={made.certificate}"
     with server(tmp_path, *tls, "requirepass s@cret"):
-        assert wait_until(lambda: answers(lambda: connect(url)), 10)
+        assert wait_until(lambda: answers(lambda: connect(url)), 120)
         check_laws(url, tmp_path)
         for wrong in (url.replace("s%40cret", "guess"), f"rediss://:s%40cret@127.0.0.1:{port}/0"):
             with pytest.raises(ExternalError, match=r"password|certificate"):
@@ -85,7 +85,7 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
         for port in ports:
             options = (f"port {port}", "cluster-enabled yes", f"cluster-port {free_port()}")
             stack.enter_context(server(tmp_path, *options))
-        assert wait_until(lambda: all(answers(lambda client=client: client) for client in clients), 10)
+        assert wait_until(lambda: all(answers(lambda client=client: client) for client in clients), 120)
         buses = [client.config_get("cluster-port")["cluster-port"] for client in clients]
         for number, (client, port, bus) in enumerate(zip(clients, ports, buses, strict=True)):
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16383))
@@ -95,7 +95,7 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
             lambda: all(healthy in str(client.execute_command("CLUSTER", "INFO")) for client in clients), 30
         )
         url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
-        assert wait_until(lambda: len(redis.RedisCluster("127.0.0.1", ports[0]).get_nodes()) == len(ports), 20)
+        assert wait_until(lambda: len(redis.RedisCluster("127.0.0.1", ports[0]).get_nodes()) == len(ports), 120)
         check_laws(url, tmp_path)
         assert sum(client.dbsize() for client in clients) > 0
 
@@ -109,14 +109,14 @@ def test_the_sentinels_name_the_master(tmp_path: Path) -> None:
         master.enter_context(server(tmp_path, f"port {first}"))
         stack.enter_context(server(tmp_path, f"port {second}", f"replicaof 127.0.0.1 {first}"))
         stack.enter_context(server(tmp_path, f"port {watch}", *settings, sentinel=True))
-        assert wait_until(lambda: answers(lambda: connect(url)), 20)
+        assert wait_until(lambda: answers(lambda: connect(url)), 120)
         check_laws(url, tmp_path)
         sentinel, state = redis.Redis(port=watch), cluster_at(url)
-        assert wait_until(lambda: int(sentinel.sentinel_master("mymaster")["num-slaves"]) == 1, 30)
-        assert wait_until(lambda: redis.Redis(port=second).dbsize() == redis.Redis(port=first).dbsize(), 10)
+        assert wait_until(lambda: int(sentinel.sentinel_master("mymaster")["num-slaves"]) == 1, 120)
+        assert wait_until(lambda: redis.Redis(port=second).dbsize() == redis.Redis(port=first).dbsize(), 120)
         master.close()
-        assert wait_until(lambda: sentinel.sentinel_master("mymaster")["port"] == second, 40)
-        assert wait_until(lambda: _catalog(state) == b"catalog", 20)
+        assert wait_until(lambda: sentinel.sentinel_master("mymaster")["port"] == second, 120)
+        assert wait_until(lambda: _catalog(state) == b"catalog", 120)
         state.set_catalog(b"after")
         assert state.catalog() == b"after"
 

@@ -50,7 +50,7 @@ def read(kafka: str, topic: str, partitions: int) -> list[Message]:
     the commit has returned."""
     settings, places = KafkaSettings(kafka), [(topic, partition) for partition in range(partitions)]
     admin = settings.admin()
-    assert wait_until(lambda: latest(admin, places) == written(admin, places), 30), "a transaction stays open"
+    assert wait_until(lambda: latest(admin, places) == written(admin, places), 120), "a transaction stays open"
     ends = latest(admin, places)
     return read_whole(settings, topic, [(partition, 0, end) for (_, partition), end in ends.items()])
 

@@ -105,7 +105,7 @@ def test_scrubbing_replaces_a_damaged_file_or_reports_that_state_is_lost(
     scrubbing = Scrubbing("0", runs, alarms, lambda: {"1/a", "1/b"})
     scrubbing.start()
     try:
-        assert wait_until(lambda: bool(alarms.all()), 20)
+        assert wait_until(lambda: bool(alarms.all()), 120)
         (alarm,) = alarms.all()
         assert (alarm.place, "checksum differs" in alarm.reason) == (str(file), True)
         if lost:

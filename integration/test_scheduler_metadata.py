@@ -36,7 +36,7 @@ def settled_measurements(cluster: Cluster) -> list[list[Any]]:
             seen.append((now, found))
         return now - seen[-1][0] > SETTLED_S
 
-    assert wait_until(settled, 60), seen[-2:]
+    assert wait_until(settled, 120), seen[-2:]
     return seen[-1][1]
 
 
@@ -52,12 +52,12 @@ def test_a_new_executor_knows_what_the_killed_one_has_measured(kafka: str, redis
         write(kafka, topic, (Input(json.dumps({"k": at % 7, "v": at}).encode(), at // 10) for at in range(2_000)))
         advance(kafka, topic, 201)
         cluster.await_frontier(cluster.topic("Q"), 201)
-        assert wait_until(lambda: len(paths(cluster)) == 2, 20), cluster.logs()
+        assert wait_until(lambda: len(paths(cluster)) == 2, 120), cluster.logs()
         before = settled_measurements(cluster)
         kill_9(executor)
-        assert wait_until(lambda: not cluster.get("control/paths"), 20)
+        assert wait_until(lambda: not cluster.get("control/paths"), 120)
         again = cluster.start_executor(batch_records=100, batch_seconds=0.2, policy="chain")
-        assert wait_until(lambda: bool(cluster.get("control/paths")), 60), log_of(again)
+        assert wait_until(lambda: bool(cluster.get("control/paths")), 120), log_of(again)
         # without metadata, nothing would be known
         assert measurements(cluster) == [pytest.approx(row, rel=0.25) for row in before]
         assert "metadata cannot be read" not in log_of(again)

@@ -139,7 +139,7 @@ def test_marked_secrets_are_found_nowhere(given: Given) -> None:
     answers = [*successful_uses(given), *failing_uses(given), *output_of_commands(given)]
     given.redis.config_set("requirepass", "another")
     given.redis.client_kill_filter(_type="normal", skipme=True)
-    assert wait_until(lambda: "redis" in log_of(executor).lower(), 60), log_of(executor)
+    assert wait_until(lambda: "redis" in log_of(executor).lower(), 120), log_of(executor)
     shut_out = cluster.answered("POST", "statements", secrets.root, json={"sql": "SHOW EXECUTORS"})
     assert shut_out.status_code == 503 and "redis failed" in shut_out.text
     answers.append(shut_out.text)
@@ -175,7 +175,7 @@ def successful_uses(given: Given) -> list[str]:
     name = json.loads(text_of(cluster, "GET", "queries/sums", root=root))["topic"]
     assert wait_until(lambda: len(changes(given.broker.address, name)) == 5, 120), cluster.logs()
     assert "[1],[2]" in text_of(cluster, "POST", "statements", root=root, sql="SELECT a FROM loaded ORDER BY a")
-    assert wait_until(lambda: '"id":"' in text_of(cluster, "GET", "status", root=root), 60), cluster.logs()
+    assert wait_until(lambda: '"id":"' in text_of(cluster, "GET", "status", root=root), 120), cluster.logs()
     return answers + shown_answers(cluster, root)
 
 

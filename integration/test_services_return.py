@@ -79,11 +79,11 @@ def test_kafka(cluster: Cluster, broker: Broker, unique: str):
         make(cluster, f"{unique}Other")
     assert refused.value.status == 503
     assert "kafka" in refused.value.error["message"]
-    assert wait_until(lambda: not ready(cluster), 60)
+    assert wait_until(lambda: not ready(cluster), 120)
     broker.start()
     feed(cluster, unique, 2)
     assert_exact(cluster, unique, [1, 2])
-    assert wait_until(lambda: ready(cluster), 60)
+    assert wait_until(lambda: ready(cluster), 120)
     make(cluster, f"{unique}Later")
     feed(cluster, f"{unique}Later", 1)
     assert_exact(cluster, f"{unique}Later", [1])
@@ -98,14 +98,14 @@ def test_redis(cluster: Cluster, redis_server: RedisServer, unique: str):
         cluster.get("status")
     assert refused.value.status == 503
     assert "redis" in refused.value.error["message"]
-    assert wait_until(lambda: not ready(cluster), 60)
+    assert wait_until(lambda: not ready(cluster), 120)
     make(cluster, f"{unique}Meanwhile")
     feed(cluster, f"{unique}Meanwhile", 1)
     feed(cluster, unique, 2)
     redis_server.start()
     assert_exact(cluster, unique, [1, 2])
     assert_exact(cluster, f"{unique}Meanwhile", [1])
-    assert wait_until(lambda: ready(cluster), 60)
+    assert wait_until(lambda: ready(cluster), 120)
 
 
 def test_drop_while_redis_is_unavailable(cluster: Cluster, redis_server: RedisServer, unique: str):
@@ -133,7 +133,7 @@ def test_scratch_files(cluster: Cluster, unique: str):
         feed(cluster, unique, ts)
         assert_exact(cluster, unique, list(range(1, ts + 1)))
     assert "restarting the Spark session" in log_of(cluster.executors[0]) and cluster.executors[0].alive
-    assert wait_until(lambda: story(cluster)[-1]["event"] == "epoch committed", 60)
+    assert wait_until(lambda: story(cluster)[-1]["event"] == "epoch committed", 120)
     events = [event["event"] for event in story(cluster)]
     (restart,) = (event for event in story(cluster) if event.get("reason") == "the executor restarts its Spark session")
     assert events[:2] == ["claimed", "started"]
@@ -153,4 +153,4 @@ def story(cluster: Cluster) -> list[dict[str, Any]]:
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):
     """The scratch directories of ended incarnations are removed; only that of the running fragment remains."""
     checkpoints = "executor-1-*/scratch/executor-1/*/checkpoint"
-    assert wait_until(lambda: len(list(cluster.directory.glob(checkpoints))) == 1, 60)
+    assert wait_until(lambda: len(list(cluster.directory.glob(checkpoints))) == 1, 120)

@@ -151,12 +151,12 @@ def test_two_executors_share_operators_and_are_killed(kafka: str, redis_url: str
         assert_shared(cluster)
         names = [f"{cluster.name}{name}" for name in QUERIES]
         cluster.sql("; ".join(f"DROP VIEW {name}" for name in names))
-        assert wait_until(lambda: not links(cluster), 60), links(cluster)
+        assert wait_until(lambda: not links(cluster), 120), links(cluster)
 
 
 def assert_shared(cluster: Cluster) -> None:
     """Each operator with state runs once in the cluster, and statements show where."""
-    assert wait_until(lambda: kinds(cluster)["Join"] == 1 and kinds(cluster)["GroupBy"] == 3, 60), kinds(cluster)
+    assert wait_until(lambda: kinds(cluster)["Join"] == 1 and kinds(cluster)["GroupBy"] == 3, 120), kinds(cluster)
     assert len(links(cluster)) == 2
     (shown,) = cluster.sql("SHOW SUBPLANS")
     by_fragment = {(row[0], row[1]) for row in shown["rows"]}

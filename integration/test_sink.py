@@ -64,8 +64,8 @@ def test_killed_sink_continues_at_its_position(cluster: Cluster, tmp_path: Path)
                     process.kill()
         expected, last = takings(cluster), changes(cluster.kafka, cluster.topic("kept_takings"))
         assert expected
-        assert wait_until(lambda: rows_of(database) == expected, 60), (tmp_path / "database.log").read_text()
-        assert wait_until(lambda: len(kept(files)) == len(last), 60), (tmp_path / "files.log").read_text()
+        assert wait_until(lambda: rows_of(database) == expected, 120), (tmp_path / "database.log").read_text()
+        assert wait_until(lambda: len(kept(files)) == len(last), 120), (tmp_path / "files.log").read_text()
     finally:
         for process in sinks:
             process.kill()

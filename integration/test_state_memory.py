@@ -85,7 +85,7 @@ def reason(cluster: Cluster) -> str:
 
 
 def await_full(cluster: Cluster) -> None:
-    assert wait_until(lambda: "redis is full" in reason(cluster), 60, pause_s=0.3), cluster.logs()
+    assert wait_until(lambda: "redis is full" in reason(cluster), 120, pause_s=0.3), cluster.logs()
     assert "raise its maxmemory" in reason(cluster) and "state_memory" in reason(cluster)
 
 
@@ -100,7 +100,7 @@ def test_a_full_redis_is_waited_for(kafka: str, small_redis: redis.Redis, tmp_pa
         await_full(cluster)
         small_redis.config_set("maxmemory", "0")
         texts.finish()
-        assert wait_until(lambda: reason(cluster) == "", 60)
+        assert wait_until(lambda: reason(cluster) == "", 120)
 
 
 def test_a_full_redis_gets_room_by_a_limit(kafka: str, small_redis: redis.Redis, tmp_path: Path, unique: str) -> None:

@@ -102,18 +102,18 @@ def test_metrics_and_traces_of_services_are_exported(
         advance(kafka, source, 30)
         cluster.await_frontier(cluster.topic("Sums"), 30)
         executor = f"http://127.0.0.1:{port}"
-        assert wait_until(lambda: scraped(executor).get("dsms_records_read_total", 0) >= 21, 60), scraped(executor)
+        assert wait_until(lambda: scraped(executor).get("dsms_records_read_total", 0) >= 21, 120), scraped(executor)
         seen = scraped(executor)
         assert seen["dsms_dead_letters_total"] == 1
         assert seen["dsms_results_written_total"] >= 3
         assert seen["dsms_epoch_duration_seconds_count"] == seen["dsms_epochs_total"] >= 1
-        assert wait_until(lambda: scraped(executor).get("dsms_operator_rows_in_total", 0) >= 20, 60)
+        assert wait_until(lambda: scraped(executor).get("dsms_operator_rows_in_total", 0) >= 20, 120)
         calls = scraped(cluster.url)
         assert calls["http_server_request_duration_seconds_count"] >= 1
         assert calls["dsms_executors"] == 1
         assert calls["dsms_queries"] >= 1
         spans = {"POST /v1/statements", "dsms.epoch", "dsms.epoch.compute", "dsms.epoch.publish", "dsms.epoch.manifest"}
-        assert wait_until(lambda: spans <= collector.spans.keys(), 60), collector.spans
+        assert wait_until(lambda: spans <= collector.spans.keys(), 120), collector.spans
         assert collector.spans["POST /v1/statements"] == TRACE
         wanted = {("dsms-coordinator", "dsms.queries"), ("dsms-executor", "dsms.records.read")}
-        assert wait_until(lambda: wanted <= collector.metrics, 60), collector.metrics
+        assert wait_until(lambda: wanted <= collector.metrics, 120), collector.metrics

@@ -31,7 +31,7 @@ def nothing_left(no_leftovers: None) -> Iterator[None]:
     """No process started here outlives the session."""
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     yield
-    assert wait_until(lambda: not _left(before), 30), f"left behind: {_left(before)}"
+    assert wait_until(lambda: not _left(before), 120), f"left behind: {_left(before)}"
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ class ControlPlane:
         store = self._start_etcd()
         api = self._start_api_server(store)
         self._start_controllers(api)
-        works = wait_until(lambda: api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None, 60)
+        works = wait_until(lambda: api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None, 120)
         assert works, "the controllers do not work"
         return api
 

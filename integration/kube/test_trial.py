@@ -121,11 +121,11 @@ def test_killed_kafka_and_redis_restart_with_their_data(trial: Release):
     for name in ("dsms-kafka-0", "dsms-redis-0"):
         pod = trial.kubelet.pod(name)
         kill_9(pod.pid)
-        assert wait_until(lambda: pod.restarts == 1, 30)  # noqa: B023
+        assert wait_until(lambda: pod.restarts == 1, 120)  # noqa: B023
     publish(trial, [("eve", 3)])
     await_totals(trial, {"ann": 8, "bob": 13, "eve": 3})
 
 
 def test_uninstalling_leaves_no_pod(trial: Release, api: Api):
     trial.helm("uninstall")
-    assert wait_until(lambda: not api.items(trial.path("pods")), 60)
+    assert wait_until(lambda: not api.items(trial.path("pods")), 120)

@@ -51,7 +51,7 @@ def feed(cluster: Cluster, topic: str, *instants: int, partition: int = 0) -> No
 def delete(cluster: Cluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.kafka})
     admin.delete_topics([topic])[topic].result(30)
-    assert wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, 60)
+    assert wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, 120)
 
 
 def shown(cluster: Cluster, name: str) -> list[int]:
@@ -147,7 +147,7 @@ def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
     advance(cluster.kafka, topic, 6, 2)
     waits = f"waiting for schema {unknown} at {topic}/0/1: it is not in the registry"
     assert wait_until(lambda: waits in state(cluster, "sources", unique), 120), cluster.logs()
-    assert wait_until(lambda: state(cluster, "queries", f"{unique}V") == waits, 60), state(
+    assert wait_until(lambda: state(cluster, "queries", f"{unique}V") == waits, 120), state(
         cluster, "queries", f"{unique}V"
     )
     feed(cluster, other, 1)
@@ -157,7 +157,7 @@ def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
     assert register(cluster, f"{topic}-later", {**SCHEMA, "name": "later"}) == unknown
     cluster.await_frontier(f"dsms.{unique}V", 6)
     assert shown(cluster, unique) == [1, 2, 3, 4, 5]
-    assert wait_until(lambda: state(cluster, "sources", unique) == "registered", 60), state(cluster, "sources", unique)
+    assert wait_until(lambda: state(cluster, "sources", unique) == "registered", 120), state(cluster, "sources", unique)
     assert letters(cluster.kafka, unique) == []
 
 
@@ -196,7 +196,7 @@ def test_a_record_that_waits_is_skipped_by_a_statement(cluster: Cluster, unique:
     assert dict(letter.headers)["dsms-error"] == "skipped by a statement"
     assert (letter.value, dict(letter.headers)["dsms-offset"]) == (encoded(unknown, 2), "1")
     shows = "registered, 1 dead letters"
-    assert wait_until(lambda: state(cluster, "sources", unique) == shows, 60), state(cluster, "sources", unique)
+    assert wait_until(lambda: state(cluster, "sources", unique) == shows, 120), state(cluster, "sources", unique)
 
 
 def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster, unique: str):
@@ -208,7 +208,7 @@ def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster,
     cluster.await_frontier(f"dsms.{unique}V", 8)
     admin = AdminClient({"bootstrap.servers": cluster.kafka})
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
-    assert wait_until(lambda: topic_partitions(admin, topic) == 4, 30)
+    assert wait_until(lambda: topic_partitions(admin, topic) == 4, 120)
     feed(cluster, topic, 4, 20, partition=2)
     feed(cluster, topic, 5, 21, partition=3)
     # the lesser of the greatest instants in the two partitions, 9 and 12

@@ -105,7 +105,7 @@ def test_streams_as_esl_declares_them(cluster: Cluster, unique: str) -> None:
     assert rows(cluster, started) == [(2, 14)]
     # the late record is a dead letter, and the only record of its stream, with the instant of its arrival there
     assert len(letters(cluster.kafka, f"{unique}OpenAuction_source")) == 1
-    assert wait_until(lambda: bool(rows(cluster, f"{unique}Late")), 60)
+    assert wait_until(lambda: bool(rows(cluster, f"{unique}Late")), 120)
     assert [row[:2] for row in rows(cluster, f"{unique}Late")] == [(4, 9)]
 
 
@@ -127,7 +127,7 @@ def test_code_in_python_that_fails_stops_its_own_query_only(cluster: Cluster, un
         "Stuck": "it took longer than 1 s",
     }
     for name, why in failures.items():
-        assert wait_until(partial(told, cluster, f"{unique}{name}", why), 60), state(cluster, f"{unique}{name}")
+        assert wait_until(partial(told, cluster, f"{unique}{name}", why), 120), state(cluster, f"{unique}{name}")
         assert rows(cluster, f"{unique}{name}") == []
     # the others continue after the failures
     write(cluster.kafka, f"{unique}numbers", [Input(json.dumps({"n": 7, "at": 11}).encode(), 0)])
