@@ -16,6 +16,7 @@ from connectors.kafka.client.topics import Partition
 from connectors.kafka.logs.follow import Arrival, Follower, Pause
 from connectors.kafka.schema_registry.registry import Registry
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
+from dsms.cli.instant_option import instant_option
 from dsms.cli.notation import TableView, render_change
 from dsms.cli.object_names import object_names
 from dsms.cli.output import print_json, print_line, stdout, table
@@ -83,7 +84,8 @@ def consume(  # noqa: PLR0913 (the options of a command line)
         int | None, typer.Option("--max-records", min=1, help="Stop after this many changes.")
     ] = None,
     until: Annotated[
-        int | None, typer.Option("--until", help="Stop when every change below this instant has been printed.")
+        int | None,
+        instant_option("--until", "Stop when every change below this instant has been printed."),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0, help="Stop after this many seconds without a change.")

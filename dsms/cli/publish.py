@@ -16,6 +16,7 @@ from connectors.kafka.records.publish import Publisher
 from connectors.kafka.records.record_lines import LineFormat, Lines, WholeLines, numbered
 from connectors.kafka.schema_registry.registry import Registry
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
+from dsms.cli.instant_option import instant_option
 from dsms.cli.output import note
 from dsms.client.documents import Document
 from operators.core.errors import DsmsError, UserError
@@ -38,7 +39,8 @@ def publish(  # noqa: PLR0913 (the options of a command line)
         int, typer.Option("--partitions", min=1, help="Number of partitions of a topic created by --create.")
     ] = 1,
     advance: Annotated[
-        int | None, typer.Option("--advance", help="Promise that no record below this instant will follow.")
+        int | None,
+        instant_option("--advance", "Promise that no record below this instant will follow."),
     ] = None,
     encoding: Annotated[
         str | None,

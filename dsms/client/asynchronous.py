@@ -29,6 +29,7 @@ from dsms.client.retrying import (
     request,
     retry_settings,
 )
+from dsms.model.instants import Instant
 from dsms.model.statement_result import StatementResult
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ class AsyncClient:
         """Drops an object that no other object depends on."""
         return await self._do(calls.drop(name))
 
-    async def relation(self, name: str, at: int | None = None, *, limit: int | None = None) -> Relation:
+    async def relation(self, name: str, at: Instant | None = None, *, limit: int | None = None) -> Relation:
         """The rows of a view, query or table at a final instant, by default the last."""
         return await self._do(calls.relation(name, at, limit))
 
@@ -118,7 +119,7 @@ class AsyncClient:
         return await self._do(calls.load(table, form), body)
 
     async def publish(
-        self, source: str, rows: Iterable[Row], *, key: Sequence[str] = (), advance: int | None = None
+        self, source: str, rows: Iterable[Row], *, key: Sequence[str] = (), advance: Instant | None = None
     ) -> Token:
         """Sends records: `ts` is the instant, `op` the operation, the other fields are the row; `key` are the columns
         of the record keys. `advance` promises that no record below this instant will follow."""

@@ -28,6 +28,7 @@ from dsms.client.retrying import (
     request,
     retry_settings,
 )
+from dsms.model.instants import Instant
 from dsms.model.statement_result import StatementResult
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ class Client:
         """Drops an object that no other object depends on."""
         return self._do(calls.drop(name))
 
-    def relation(self, name: str, at: int | None = None, *, limit: int | None = None) -> Relation:
+    def relation(self, name: str, at: Instant | None = None, *, limit: int | None = None) -> Relation:
         """The rows of a view, query or table at a final instant, by default the last."""
         return self._do(calls.relation(name, at, limit))
 
@@ -116,7 +117,7 @@ class Client:
         return self._do(calls.load(table, form), body)
 
     def publish(
-        self, source: str, rows: Iterable[Row], *, key: Sequence[str] = (), advance: int | None = None
+        self, source: str, rows: Iterable[Row], *, key: Sequence[str] = (), advance: Instant | None = None
     ) -> Token:
         """Sends records: `ts` is the instant, `op` the operation, the other fields are the row; `key` are the columns
         of the record keys. `advance` promises that no record below this instant will follow."""

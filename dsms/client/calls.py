@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from dsms.client.documents import Cover, Document, Relation, Row, Token
+from dsms.model.instants import Instant, given_instant
 from dsms.model.statement_result import StatementResult
 
 T = TypeVar("T")
@@ -82,9 +83,10 @@ def drop(name: str) -> Call[StatementResult]:
     return Call("DELETE", f"/v1/streams/{_part(name)}", _reads(StatementResult), repeatable=False)
 
 
-def relation(name: str, at: int | None, limit: int | None) -> Call[Relation]:
+def relation(name: str, at: Instant | None, limit: int | None) -> Call[Relation]:
     """A relation at a final instant."""
-    return Call("GET", f"/v1/queries/{_part(name)}/relation", _reads(Relation), params=_given(at=at, limit=limit))
+    params = _given(at=_instant(at), limit=limit)
+    return Call("GET", f"/v1/queries/{_part(name)}/relation", _reads(Relation), params=params)
 
 
 def dead_letters(source: str, limit: int) -> Call[list[Document]]:
@@ -104,14 +106,14 @@ def import_document(document: bytes) -> Call[Document]:
     return Call("POST", "/v1/plan", _document, content=document, headers=headers, repeatable=False)
 
 
-def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | None, *, once: bool) -> Call[Token]:
+def publish(source: str, rows: Iterable[Row], key: list[str], advance: Instant | None, *, once: bool) -> Call[Token]:
     """Sends records to a source as lines of JSON.
 
     >>> publish("readings", [{"room": "a", "ts": 1}, {"room": "b", "ts": 2}], ["room"], None, once=False).content
     b'{"room":"a","ts":1}\\n{"room":"b","ts":2}\\n'
     """
     body = b"".join(msgspec.json.encode(row, enc_hook=str) + b"\n" for row in rows)
-    params = {"key": key, **_given(advance=advance)}
+    params = {"key": key, **_given(advance=_instant(advance))}
     path, headers = f"/v1/sources/{_part(source)}/records", {**_NDJSON, **_key(once)}
     return Call("POST", path, _reads(Token), params=params, content=body, headers=headers, repeatable=once)
 
@@ -150,3 +152,7 @@ def _key(once: bool) -> dict[str, str]:
 
 def _part(name: str) -> str:
     return quote(name, safe="")
+
+
+def _instant(value: Instant | None) -> int | None:
+    return None if value is None else given_instant(value)

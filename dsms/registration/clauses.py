@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 from connectors.credentials.secrets import check_no_secret, references
 from connectors.formats.record_formats import FORMATS, RESULT_FORMATS
 from dsms.model import statements as st
+from dsms.model.instants import instant_of
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import parse_size
 from dsms.model.statements import Clause
-from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import SqlError, UserError
 
 #: The value of START 'latest', which is resolved to an instant by looking at the sources.
 LATEST = "latest"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: The maximal number of digits of a count, of a distance between instants and of an instant with its sign. All fit into
-#: 64 bits, and so does a distance added to an instant.
-_COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
+#: The maximal number of digits of a count and of a distance between instants. Both fit into 64 bits, and so does a
+#: distance added to an instant.
+_COUNT_DIGITS, _DISTANCE_DIGITS = 9, 18
 #: A duration with a unit is at most a hundred years.
 _LONGEST_MS = 100 * 366 * 86_400_000
 #: The number of a source record has ten bits for its partition; records of result topics have no such number.
@@ -195,23 +193,6 @@ def _start(clause: Clause) -> dict[str, object]:
         hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
         raise _clause_error(clause, f'START needs an instant, not "{text}"', hint)
     return {"start": at}
-
-
-def instant_of(text: str) -> int | None:
-    """The instant that a text denotes: a number that a record may have as its instant, or a timestamp, whose instant is
-    in milliseconds since 1970 (UTC). None for any other text.
-
-    >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("soon")
-    (-7, 86400000, None)
-    """
-    if text.removeprefix("-").isdecimal():
-        at = int(text) if len(text) <= _INSTANT_DIGITS else BEGINNING
-        return at if is_instant(at) else None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return -((EPOCH - (time if time.tzinfo else time.replace(tzinfo=UTC))) // timedelta(milliseconds=1))
 
 
 def _timestamp(clause: Clause) -> dict[str, object]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import date
 
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Sampler, WaitingInput
 from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
+from dsms.model.instants import Instant, given_instant
 from dsms.model.limits import Limits
 from dsms.model.objects import Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
@@ -26,7 +26,7 @@ from dsms.statements.registry import parse, resolved_statement, run
 from dsms.tables.clock_rows import clock_rows
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_context import Decide, LocalContext
-from dsms.testing.local_logs import Log, as_instant, as_records
+from dsms.testing.local_logs import Log, as_records
 from dsms.testing.local_runtime import LocalRuntime
 from dsms.testing.local_tables import Records, reached
 from operators.core.clock import Heartbeat
@@ -118,10 +118,11 @@ class LocalSession:
         self._advance_tables()
         self._report_failures()
 
-    def advance(self, ts: int | date) -> None:
-        """Promises that every source has reached `ts`: output for instants below `ts` is final and published. A date or
-        datetime (in UTC, if it names no zone) is taken as milliseconds since 1970, as in a column of TIMESTAMP BY."""
-        instant = as_instant(ts)
+    def advance(self, ts: Instant) -> None:
+        """Promises that every source has reached `ts`: output for instants below `ts` is final and published. A date, a
+        datetime or a text in ISO 8601 (in UTC, if it names no zone) is taken as milliseconds since 1970, as in a column
+        of TIMESTAMP BY."""
+        instant = given_instant(ts)
         filled = {table.source.id for table in self.catalog.tables() if table.filled_by is not None}
         for log in (log for source, log in self.runtime.logs.items() if source not in filled):
             log.heartbeats.append(Heartbeat(len(log.records), instant))
@@ -153,9 +154,9 @@ class LocalSession:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
         return list(self.runtime.results[self._output_of(name).id])
 
-    def relation(self, name: str, at: int | date | None = None) -> list[dict[str, object]]:
+    def relation(self, name: str, at: Instant | None = None) -> list[dict[str, object]]:
         """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
-        instant = None if at is None else as_instant(at)
+        instant = None if at is None else given_instant(at)
         if (view := self._view_over_clock(name)) is not None:
             return clock_rows(view, self.reached() - 1 if instant is None else instant, self.catalog).to_pylist()
         output = self._output_of(name)

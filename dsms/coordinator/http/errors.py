@@ -123,8 +123,14 @@ def calls_registry(request: Request) -> bool:
 def invalid_request_response(request: Request, error: Exception) -> Response:
     """The response to an invalid body or parameter, in the error format of the interface that was called."""
     assert isinstance(error, RequestValidationError)
-    reasons = "; ".join(f"{'.'.join(str(part) for part in e['loc'])}: {e['msg'].lower()}" for e in error.errors())
+    reasons = "; ".join(f"{'.'.join(str(part) for part in e['loc'])}: {_reason(e['msg'])}" for e in error.errors())
     if not calls_registry(request):
         return json_response(error_document(UserError(reasons), "user"), 400)
     body = msgspec.json.encode({"error_code": 422, "message": reasons})
     return Response(body, status_code=422, media_type=REGISTRY_MEDIA_TYPE)
+
+
+def _reason(text: str) -> str:
+    """A reason of pydantic in the style of our messages; those of our own checks stay as they are."""
+    ours = text.removeprefix("Value error, ")
+    return ours[:1].lower() + ours[1:]

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from dsms.coordinator.http.backend import Backend
 from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
+from dsms.coordinator.http.instant_parameter import InstantParameter
 from dsms.coordinator.http.models import BAD_REQUEST, MEGABYTE, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 
 MAX_ROWS = 100_000
@@ -37,7 +38,7 @@ def relations_router(backend: Backend) -> APIRouter:
     def relation(
         service: CallerService,
         name: str,
-        at: int | None = None,
+        at: InstantParameter | None = None,
         limit: Annotated[int, Query(ge=0, le=MAX_ROWS)] = MAX_ROWS,
     ) -> Response:
         return json_response(service.relation(name, at, limit))

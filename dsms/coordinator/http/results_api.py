@@ -21,6 +21,7 @@ from dsms.coordinator.http.call_rates import OpenStreams
 from dsms.coordinator.http.caller_services import CallerService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
+from dsms.coordinator.http.instant_parameter import InstantParameter
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, ErrorResponse
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.idempotency.calls import IdempotentCalls
@@ -238,7 +239,8 @@ def _add_records(router: APIRouter, once: IdempotentCalls) -> None:
         name: str,
         key: Annotated[list[str] | None, Query(description="columns of the records' keys")] = None,
         advance: Annotated[
-            int | None, Query(description="promise that no record with an instant below this one will follow")
+            InstantParameter | None,
+            Query(description="promise that no record with an instant below this one will follow"),
         ] = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.instants import instant_of
 from dsms.model.objects import Query
 from dsms.model.properties import sources, walk
 from dsms.model.statement_result import Row, StatementResult
-from dsms.registration.clauses import instant_of
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.statements.context import Context, Logged

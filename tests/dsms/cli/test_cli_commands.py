@@ -237,3 +237,10 @@ def test_tab_without_a_coordinator_completes_nothing(tmp_path):
 def test_a_data_directory_that_cannot_be_used_is_named(capsys, command):
     assert run([command, "--data-dir", "/dev/null/data"]) == 1
     assert 'cannot use "/dev/null/data' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [("publish", "t", "--advance", "soon"), ("consume", "hot", "--until", "soon")])
+def test_an_option_that_is_no_instant_says_what_is_expected(dsms, arguments):
+    code, _, err = dsms(*arguments)
+    assert code == 2
+    assert "is not an instant; give a whole number" in " ".join(err.replace("│", " ").split())

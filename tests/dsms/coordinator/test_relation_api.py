@@ -39,6 +39,11 @@ def url(service: FakeService) -> Iterator[str]:
             200,
             {"name": "hot", "at": 3, **ROOM, "rows": [["a"]], "total": 2},
         ),
+        (
+            "hot/relation?at=1970-01-01T00:00:00.005Z",
+            200,
+            {"name": "hot", "at": 5, **ROOM, "rows": [["a"], ["b"]], "total": 2},
+        ),
     ],
 )
 def test_relation(url: str, path: str, status: int, body: dict) -> None:
@@ -50,7 +55,7 @@ def test_relation(url: str, path: str, status: int, body: dict) -> None:
     ("path", "status", "message"),
     [
         ("hot/relation?at=8", 400, "instant 8 is not final yet"),
-        ("hot/relation?at=x", 400, "at"),
+        ("hot/relation?at=x", 400, "at: 'x' is not an instant; give a whole number, or a time in ISO 8601"),
         ("cold/relation", 404, "cold"),
     ],
 )

@@ -250,7 +250,7 @@ def test_avro_results_are_the_same_documents() -> None:
 
 def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    path = f"{url}/v1/sources/readings/records?key=room&advance=7"
+    path = f"{url}/v1/sources/readings/records?key=room&advance=1970-01-01T00:00:00.007Z"
     for body in (b'[{"room": "a"}, {"room": "b"}]', b'{"room": "a"}\r\n\n{"room": "b"}'):
         answer = httpx.post(path, content=body, headers=LINES, trust_env=False)
         assert answer.json() == {

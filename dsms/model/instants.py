@@ -1,0 +1,52 @@
+"""Instants as people write them: a whole number, or a time in ISO 8601, whose instant is in milliseconds since 1970."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from numbers import Integral
+
+from operators.core.errors import UserError
+
+#: An instant as a program gives it. A time without a zone is in UTC.
+Instant = int | str | date | datetime
+#: The most characters of a number that may be an instant, and the limit of instants: `-BEGINNING` of
+#: `operators.core.delta`, which is not imported because clients would load Polars.
+_DIGITS, _END = 20, 2**62
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FORMS = "give a whole number, or a time in ISO 8601 such as 2026-05-01T12:00:00Z"
+
+
+def instant_of(text: str) -> int | None:
+    """The instant that a text denotes: a number that a record may have as its instant, or a date or time. None for
+    any other text.
+
+    >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("1970-01-01T01:00:01+01:00"), instant_of("soon")
+    (-7, 86400000, 1000, None)
+    """
+    if text.removeprefix("-").isdecimal():
+        at = int(text) if len(text) <= _DIGITS else _END
+        return at if -_END < at < _END else None
+    try:
+        return _milliseconds(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def given_instant(value: Instant) -> int:
+    """The instant that somebody gives. Raises UserError for what is none.
+
+    >>> given_instant(7), given_instant("1970-01-01T00:00:01Z"), given_instant(date(1970, 1, 2))
+    (7, 1000, 86400000)
+    """
+    if isinstance(value, date):
+        return _milliseconds(value if isinstance(value, datetime) else datetime.combine(value, time()))
+    whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else _END
+    at = instant_of(value) if isinstance(value, str) else whole
+    if at is None or not -_END < at < _END:
+        raise UserError(f"{value!r} is not an instant", hint=_FORMS)
+    return at
+
+
+def _milliseconds(moment: datetime) -> int:
+    """Milliseconds since 1970, rounded up: no earlier instant is at or after the moment."""
+    return -((_EPOCH - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))) // timedelta(milliseconds=1))
