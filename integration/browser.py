@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, Error, expect, sync_playwright
 
 #: The names of executables to look for, unless DSMS_CHROMIUM gives a path.
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+#: How long an expectation may take on a busy machine.
+_PATIENCE_MS = 60_000
 
 
 def executable() -> str | None:
@@ -23,6 +26,7 @@ def executable() -> str | None:
 def chromium() -> Iterator[Browser]:
     """A browser; the test is skipped if no browser is installed."""
     found = executable()
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

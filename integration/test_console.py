@@ -87,22 +87,22 @@ def test_changes_appear_as_they_are_published(kafka: str, cluster: Cluster, page
 def test_a_query_is_paused_and_resumed(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/queries/regulars")
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
     assert cluster.get("queries/regulars")["paused"] is True
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
     assert cluster.get("queries/regulars")["paused"] is False
 
 
 def test_the_plan_shows_what_is_shared(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/plan")
     graph = page.get_by_label("Graph of operators")
-    expect(graph.get_by_role("img").filter(has_text="2 queries").first).to_be_visible(timeout=60_000)
+    expect(graph.get_by_role("img").filter(has_text="2 queries").first).to_be_visible()
     page.get_by_label("Highlight").select_option("takings")
     expect(graph.locator("g.off").first).to_be_attached()
     page.get_by_role("link", name="Memory and load").click()
     expect(page.get_by_role("heading", name="Memory by query")).to_be_visible()
-    expect(page.get_by_role("link", name="takings").first).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("link", name="takings").first).to_be_visible()
 
 
 def test_refused_records_are_shown_with_their_reason(kafka: str, cluster: Cluster, page: Page) -> None:
@@ -111,7 +111,7 @@ def test_refused_records_are_shown_with_their_reason(kafka: str, cluster: Cluste
     page.goto(f"{cluster.url}/console/#/sources")
     page.get_by_role("button", name="Dead letters of orders", exact=True).click()
     letters = page.get_by_role("table", name="Dead letters")
-    expect(letters).to_contain_text("{no JSON", timeout=60_000)
+    expect(letters).to_contain_text("{no JSON")
 
 
 def test_a_refused_record_is_corrected_and_written_again(kafka: str, cluster: Cluster, page: Page) -> None:
@@ -119,14 +119,14 @@ def test_a_refused_record_is_corrected_and_written_again(kafka: str, cluster: Cl
     page.goto(f"{cluster.url}/console/#/sources")
     page.get_by_role("button", name="Dead letters of orders", exact=True).click()
     row = page.get_by_role("table", name="Dead letters").get_by_role("row").filter(has_text="zoe")
-    row.get_by_role("button", name="Replay").click(timeout=60_000)
+    row.get_by_role("button", name="Replay").click()
     page.get_by_label("Record").fill('{"id": 1, "customer": "zoe\'s", "amount": 6}')
     page.get_by_role("button", name="Write to the topic again").click()
     expect(page.get_by_role("status")).to_contain_text("1 record written")
-    expect(row).to_contain_text("done", timeout=60_000)
+    expect(row).to_contain_text("done")
     advance(kafka, f"{cluster.name}orders", 40)
     page.goto(f"{cluster.url}/console/#/queries/takings")
-    expect(page.get_by_role("table", name="Rows")).to_contain_text("zoe's", timeout=60_000)
+    expect(page.get_by_role("table", name="Rows")).to_contain_text("zoe's")
 
 
 def test_the_weight_of_a_query_is_changed(cluster: Cluster, page: Page) -> None:
@@ -171,7 +171,7 @@ def test_the_settings_of_results_are_shown(kafka: str, cluster: Cluster, page: P
     page.goto(f"{cluster.url}/console/#/queries/takings")
     page.get_by_text("Quality over time").click()
     exact = page.get_by_text("at every instant its result is exact for a prefix of the input")
-    expect(exact).to_be_visible(timeout=60_000)
+    expect(exact).to_be_visible()
     cluster.sql("""CREATE QUERY ranged WITH (memory = '1 KB') AS SELECT STREAMED customer, COUNT(*) AS n
         FROM o [Range Min 20 Max 100000] GROUP BY customer""")
     orders = [(f"customer {at}", at) for at in range(500)]
@@ -188,7 +188,7 @@ def test_the_settings_of_results_are_shown(kafka: str, cluster: Cluster, page: P
     assert wait_until(smaller, 120, pause_s=0.3)
     page.goto(f"{cluster.url}/console/#/queries/ranged")
     page.get_by_text("Quality over time").click()
-    expect(page.get_by_role("img", name="Settings over instants")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("img", name="Settings over instants")).to_be_visible()
     expect(page.get_by_role("table", name="Settings")).to_contain_text("window of 20")
     cluster.sql("DROP QUERY ranged")
 

@@ -17,11 +17,21 @@ export class ApiError extends Error {
   }
 }
 
+// The response; an error that a user understands if none comes.
+async function sent(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { message: "the coordinator does not answer", hint: "it may be restarting; the page asks again by itself" });
+  }
+}
+
 async function answer(path, { body, ...options } = {}) {
   const headers = { accept: options.accept ?? "application/json" };
   if (token()) headers.authorization = `Bearer ${token()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  const response = await fetch(path, { ...options, headers, body: body && JSON.stringify(body) });
+  const response = await sent(path, { ...options, headers, body: body && JSON.stringify(body) });
   if (response.ok) return response;
   if (response.status === 401) dispatchEvent(new Event("dsms-refused"));
   const document = await response.json().catch(() => null);

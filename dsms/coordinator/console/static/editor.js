@@ -18,7 +18,7 @@ export function Editor() {
   const [word, setWord] = useState({ text: "", choice: 0 });
   const streams = usePolled("/v1/streams", 10), queries = usePolled("/v1/queries", 10);
   const known = [...(streams.data ?? []), ...(queries.data ?? [])].flatMap(({ name, columns }) => [name, ...(columns ?? []).map((column) => column.name)]);
-  const choices = word.text.length < 2 || word.closed ? [] : [...new Set([...known, ...WORDS])].filter((choice) => choice.toLowerCase().startsWith(word.text.toLowerCase()) && choice !== word.text).slice(0, 8);
+  const choices = word.closed ? [] : completions(word.text, known);
   const run = async () => {
     if (outcome.running) return;
     setOutcome({ running: true });
@@ -53,7 +53,7 @@ export function Editor() {
   return html`<article>
     <h1>SQL</h1>
     <label for="sql" class="faint">Statements, separated by semicolons. Ctrl+Enter runs them. Tab completes a word; after Escape, it leaves the field.</label>
-    <textarea id="sql" ref=${area} spellcheck="false" value=${sql} onInput=${changed} onClick=${moved} onKeyUp=${moved} onKeyDown=${pressed}></textarea>
+    <textarea id="sql" ref=${area} spellcheck=${false} value=${sql} onInput=${changed} onClick=${moved} onKeyUp=${moved} onKeyDown=${pressed}></textarea>
     <ul class="completions" aria-label="Completions">
       ${choices.map((choice, at) => html`<li><button class="plain" aria-selected=${at === word.choice} tabindex="-1" onClick=${() => complete(choice)}>${choice}</button></li>`)}
     </ul>
@@ -61,6 +61,14 @@ export function Editor() {
     <${Failure} error=${outcome.error} />
     ${(outcome.results ?? []).map((result) => html`<${Outcome} result=${result} />`)}
   </article>`;
+}
+
+// What may complete a word: names and keywords. A word in capitals is a keyword rather than a name.
+function completions(text, names) {
+  if (text.length < 2) return [];
+  const capitals = text === text.toUpperCase(), keywords = capitals ? WORDS : WORDS.map((word) => word.toLowerCase());
+  const all = new Set(capitals ? [...keywords, ...names] : [...names, ...keywords]);
+  return [...all].filter((choice) => choice.toLowerCase().startsWith(text.toLowerCase()) && choice !== text).slice(0, 8);
 }
 
 function Outcome({ result }) {

@@ -1,6 +1,7 @@
 // The first page: all queries and views, the executors that run them, and alarms.
 
 import { html, useMemo, useState } from "./vendor/preact.js";
+import { Instant } from "./instants.js";
 import { Failure, Table, queryPath, short, usePolled } from "./parts.js";
 
 const STATES = { running: "good", failed: "bad", degraded: "warn" };
@@ -9,15 +10,17 @@ export const State = ({ state, progress }) =>
   html`<span class=${STATES[state?.split(/[ :]/)[0]] ?? "warn"}>${state}</span> ${progress?.catching_up &&
     html`<progress max="100" value=${progress.percent} aria-label="catching up">${progress.percent} %</progress>`}`;
 
+const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
 const COLUMNS = [
   { name: "name", title: "Name", show: ({ name }) => html`<a href=${queryPath(name)}>${name}</a>` },
   { name: "kind", title: "Kind" },
-  { name: "state", title: "State", show: (row) => html`<${State} ...${row} />` },
+  { name: "state", title: "Status", show: (row) => html`<${State} ...${row} />` },
   { name: "lag", title: "Unread records", number: true, show: ({ lag }) => short(lag) },
   { name: "rate", title: "Records/s", number: true, show: ({ rate }) => short(rate) },
   { name: "load", title: "Load", number: true, show: ({ load }) => (load ?? 0).toFixed(3) },
-  { name: "state_bytes", title: "State", number: true, show: ({ state_bytes }) => short(state_bytes, "B") },
-  { name: "frontier", title: "Frontier", number: true },
+  { name: "state_bytes", title: "State size", number: true, show: ({ state_bytes }) => short(state_bytes, "B") },
+  { name: "frontier", title: "Frontier", number: true, show: ({ frontier }) => html`<${Instant} at=${frontier} />` },
 ];
 
 export function Overview() {
@@ -45,7 +48,7 @@ export function Overview() {
           <a class="faint" href="#/executors">${name}</a>
           <b class=${executor.state === "running" ? "good" : "warn"}>${executor.state}</b>
           <span class="faint">
-            ${`${Object.keys(executor.fragments).length} fragments, ${short(executor.redis_bytes, "B")} in Redis, ${short(executor.disk_bytes, "B")} on disk`}
+            ${`${counted(Object.keys(executor.fragments).length, "fragment")}, ${short(executor.redis_bytes, "B")} in Redis, ${short(executor.disk_bytes, "B")} on disk`}
           </span>
         </div>`,
       )}

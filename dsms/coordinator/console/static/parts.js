@@ -81,8 +81,11 @@ function compared(a, b) {
   return String(a) < String(b) ? -1 : 1;
 }
 
+// A value as text; nothing for a column that a row does not have, as that of a removed row.
 export const shown = (value) =>
-  value === null || value === undefined
+  value === undefined
+    ? ""
+    : value === null
     ? html`<span class="faint">NULL</span>`
     : typeof value === "object" ? JSON.stringify(value) : String(value);
 

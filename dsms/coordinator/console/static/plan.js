@@ -32,15 +32,28 @@ export function PlanGraph({ operators, query }) {
   const shown = operators.slice(0, MOST);
   const shape = shown.map(({ id, inputs }) => `${id}<${inputs}`).join();
   const graph = useMemo(() => laidOut(shown), [shape]);
+  const [zoom, setZoom] = useState(null);
   if (shown.length === 0) return html`<p class="faint">no operator is running</p>`;
   const { width, height } = graph.graph();
-  return html`<div class="plan" tabindex="0" role="group" aria-label="Graph of operators">
-    <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}>
+  const size = zoom ? { width: `${width * zoom}px`, height: `${height * zoom}px` } : { width: "100%", maxWidth: `${width}px` };
+  const scale = (factor) => (event) => {
+    const now = event.target.closest("section").querySelector("svg").getBoundingClientRect().width / width;
+    setZoom(Math.min(4, Math.max(0.1, now * factor)));
+  };
+  return html`<section>
+    <div class="row">
+      <button class="plain" aria-label="Zoom out" onClick=${scale(1 / 1.4)}>−</button>
+      <button class="plain" aria-label="Zoom in" onClick=${scale(1.4)}>+</button>
+      <button class="plain" onClick=${() => setZoom(null)}>Whole plan</button>
+    </div>
+    <div class="plan" tabindex="0" role="group" aria-label="Graph of operators">
+    <svg style=${size} viewBox=${`0 0 ${width} ${height}`}>
       ${graph.edges().map((edge) => html`<path key=${`${edge.v} ${edge.w}`} d=${line(graph.edge(edge).points)} />`)}
       ${shown.map((operator) => html`<${Box} key=${operator.id} operator=${operator} at=${graph.node(operator.id)} query=${query} />`)}
     </svg>
     ${operators.length > MOST && html`<p class="faint">only the first ${MOST} operators are shown</p>`}
-  </div>`;
+    </div>
+  </section>`;
 }
 
 function Box({ operator, at, query }) {

@@ -3,6 +3,7 @@
 
 import { html, useState } from "./vendor/preact.js";
 import { quoted } from "./api.js";
+import { instantText } from "./instants.js";
 import { Failure, Table, useStatement } from "./parts.js";
 
 const WIDTH = 720, HEIGHT = 120;
@@ -51,7 +52,7 @@ function Steps({ rows }) {
   return html`<svg class="steps" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label="Settings over instants">
     ${series.map((name) => html`<path key=${name} d=${path(steps.filter((step) => step.series === name))}><title>${name}</title></path>`)}
     <text x="4" y="12">${most}${rows[0][4].includes("%") ? " %" : ""}</text>
-    <text x="4" y=${HEIGHT - 2}>${from}</text>
-    <text x=${WIDTH - 4} y=${HEIGHT - 2} text-anchor="end">${to}</text>
+    <text x="4" y=${HEIGHT - 2}>${instantText(from)}</text>
+    <text x=${WIDTH - 4} y=${HEIGHT - 2} text-anchor="end">${instantText(to)}</text>
   </svg>`;
 }

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { change, lines, quoted, statements } from "./api.js";
+import { Instant } from "./instants.js";
 import { State } from "./overview.js";
 import { PlanGraph } from "./plan.js";
 import { Quality } from "./quality.js";
@@ -24,7 +25,7 @@ export function Query({ name }) {
       <div class="row">
         <${State} state=${data.state} progress=${data.progress} />
         <span class="faint">
-          ${data.kind}, topic ${data.topic}, frontier ${data.frontier ?? "–"}, ${short(data.progress?.unread)} records unread
+          ${data.kind}, topic ${data.topic}, frontier <${Instant} at=${data.frontier} />, ${short(data.progress?.unread)} records unread
         </span>
         <button class="plain" onClick=${() => set({ paused: !paused })}>${paused ? "Resume" : "Pause"}</button>
         <${Setting}
@@ -74,7 +75,7 @@ function Results({ name, columns }) {
   const column = (name_, value) => ({ name: `value ${name_}`, title: name_, value });
   const kinds = [
     { name: "op", title: "Change", show: ({ op }) => html`<b class=${op === "-" ? "bad" : "good"}>${op}</b>` },
-    { name: "ts", title: "Instant", number: true },
+    { name: "ts", title: "Instant", number: true, show: ({ ts }) => html`<${Instant} at=${ts} />` },
     ...columns.map((each) => column(each.name, ({ row, key }) => (row ?? key)[each.name])),
   ];
   return html`<section>
@@ -87,7 +88,7 @@ function Results({ name, columns }) {
     <${Failure} error=${rows.error} />
     ${rows.data &&
     html`<div>
-      <h2>Rows at ${rows.data.at}</h2>
+      <h2>Rows at <${Instant} at=${rows.data.at} /></h2>
       <${Table}
         caption="Rows"
         columns=${rows.data.columns.map((each, at) => column(each, (row) => row[at]))}
