@@ -20,7 +20,7 @@ from dsms.cli.statement_text import complete
 HELP = """a statement ends with a semicolon and may span several lines
 \\d         list sources and streams   \\d NAME   describe an object
 \\?         show this help             \\q        quit (also Ctrl-D)
-Ctrl-C     discard the text typed so far"""
+Ctrl-C     discard the text typed so far, or stop waiting for an answer"""
 _COMMANDS = {"\\d": "SHOW SOURCES; SHOW STREAMS;"}
 
 
@@ -59,7 +59,15 @@ class Shell:
             if text in ("\\q", "quit;", "exit;"):
                 return
             if text:
-                self._obey(text)
+                self._obey_unless_interrupted(text)
+
+    def _obey_unless_interrupted(self, text: str) -> None:
+        """Carries out a line. Ctrl-C ends the wait for its answer, and the coordinator ends a SELECT that nobody waits
+        for."""
+        try:
+            self._obey(text)
+        except KeyboardInterrupt:
+            note("no longer waiting: a SELECT ends, another statement may still take effect")
 
     def _obey(self, text: str) -> None:
         if text in _COMMANDS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 
@@ -15,6 +14,7 @@ from dsms.model.subplans import SharedSubplan, subplans_below
 from operators.core.decoding import Malformed, decoded
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError
+from operators.core.nearest import have, nearest
 
 
 class WrongName(SqlError):
@@ -30,8 +30,8 @@ class NotFound(WrongName):
 
     def __init__(self, name: str, place: TextLocation, choices: Iterable[str]) -> None:
         self._name, self._place, self._choices = name, place, tuple(choices)
-        close = difflib.get_close_matches(name, self._choices) or self._choices
-        hint = "have: " + ", ".join(close) if close else "nothing is registered yet"
+        close = nearest(name, self._choices) or self._choices
+        hint = have(name, close) if close else "nothing is registered yet"
         super().__init__(f'"{name}" not found', line=place.line, column=place.column, hint=hint)
 
     def with_readable_names(self, may_read: Callable[[str], bool]) -> NotFound:

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.model.types import parse_type
-from operators.core.errors import SqlError
+from dsms.tables.refusals import EngineRefusal
 
 #: A DuckDB function without parameters: a call with an argument is refused with the argument's type. The engine
 #: computes the language's own PI, so a query has no other call of it.
@@ -61,7 +61,7 @@ def types_from_refusal(refusal: str) -> dict[int, list[pa.DataType]]:
     {3: [DataType(int64), ListType(list<item: string>)]}
     """
     if (found := _REFUSAL.search(refusal)) is None:
-        raise SqlError(refusal.removeprefix("line 1, column 1: "))
+        raise EngineRefusal(refusal.removeprefix("line 1, column 1: "))
     types: dict[int, list[pa.DataType]] = {}
     for field in sqlglot.parse_one(found[1], read="duckdb", into=exp.DataType).expressions:
         types.setdefault(int(field.name.partition(".")[0]), []).append(_type(field.args["kind"]))

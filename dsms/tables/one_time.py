@@ -13,6 +13,7 @@ import pyarrow as pa
 from dsms.model.types import type_sql
 from dsms.tables.engine_split import with_engine_calls
 from dsms.tables.one_time_query import OneTimeQueryWithRows
+from dsms.tables.refusals import EngineRefusal, refused
 from dsms.tables.times_in_range import check_times_in_columns, check_times_in_rows, time_columns
 from operators import expressions
 from operators.core.distinct_type import stored, stored_schema
@@ -64,15 +65,18 @@ def _answering(asked: OneTimeQueryWithRows) -> Iterator[duckdb.DuckDBPyRelation]
     from dsms.tables.database import register
     from dsms.tables.engine_functions import reason_of, registered
 
-    asked = with_engine_calls(asked, refusal_of)
+    try:
+        called = with_engine_calls(asked, refusal_of)
+    except EngineRefusal as refusal:
+        raise refused(refusal, asked) from refusal
     # functions are removed while an answer may be unread, which DuckDB allows only from another connection
-    with _connection() as keeper, registered(keeper, asked.functions), _connection() as database:
+    with _connection() as keeper, registered(keeper, called.functions), _connection() as database:
         try:
             for name, rows in asked.relations.items():
                 register(database, name, rows.cast(stored_schema(rows.schema)), casts_of(rows.schema))
-            yield database.sql(asked.sql)
+            yield database.sql(called.sql)
         except _refusal() as error:
-            raise SqlError(reason_of(error)) from error
+            raise refused(EngineRefusal(reason_of(error)), asked) from error
 
 
 def refusal_of(asked: OneTimeQueryWithRows) -> str:

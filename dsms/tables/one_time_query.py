@@ -18,6 +18,7 @@ from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, re
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
 from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
+from dsms.tables.column_names import name_columns
 from dsms.tables.select_wire import EngineFunction
 
 #: Returns the rows of a stream, view or table that a query names.
@@ -89,6 +90,7 @@ def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.
     resolved = query.copy()
     _check_reads_only(resolved)
     _name_columns_of_values(resolved)
+    name_columns(resolved)
     names: dict[str, str] = {}
     for table in list(resolved.find_all(exp.Table)):
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):

@@ -12,6 +12,7 @@ import structlog
 from dsms.model.limits import SETTING, Limits
 from dsms.tables.engine_split import with_engine_calls
 from dsms.tables.one_time_query import OneTimeQueryWithRows
+from dsms.tables.refusals import EngineRefusal, refused
 from dsms.tables.select_budget import Budget, TookTooLong, TooManySelects
 from dsms.tables.select_process import EndedWhenIdle, Form, Reply, SelectProcess
 from dsms.tables.select_wire import WorkerLimits
@@ -63,6 +64,12 @@ class SelectPool:
 
     def reply(self, asked: OneTimeQueryWithRows, form: Form, budget: Budget) -> Reply:
         """The answer to a query, for a statement that was admitted."""
+        try:
+            return self._reply(asked, form, budget)
+        except EngineRefusal as refusal:
+            raise refused(refusal, asked) from refusal
+
+    def _reply(self, asked: OneTimeQueryWithRows, form: Form, budget: Budget) -> Reply:
         asked = with_engine_calls(asked, lambda probing: self._refusal(probing, budget))
         for _ in range(_MAX_ATTEMPTS - 1):
             try:

@@ -14,10 +14,11 @@ import msgspec
 
 from dsms.tables.one_time import casts_of
 from dsms.tables.one_time_query import OneTimeQueryWithRows
+from dsms.tables.refusals import EngineRefusal
 from dsms.tables.select_budget import Budget, TookTooLong, limit_exceeded
 from dsms.tables.select_wire import InputRelation, Outcome, Request, WorkerLimits, stream_of
 from operators.core.distinct_type import stored_schema
-from operators.core.errors import ExternalError, SqlError
+from operators.core.errors import ExternalError
 
 _MB = 1024 * 1024
 #: The most seconds until the death of the process, or the cancellation of a statement, is noticed.
@@ -178,7 +179,7 @@ def _cause_of_end(status: int | None) -> str:
 def _refuse(outcome: Outcome, budget: Budget) -> NoReturn:
     limits = budget.limits
     if outcome.failed == "sql":
-        raise SqlError(outcome.reason)
+        raise EngineRefusal(outcome.reason)
     if outcome.failed == "memory":
         raise limit_exceeded(
             "select_memory_mb", f"the statement needs more than {limits.select_memory_mb} MB of memory"

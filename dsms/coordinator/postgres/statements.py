@@ -22,6 +22,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.sql.parser.dialect import Dsms
 from dsms.statements.registry import parse
 from dsms.tables.one_time_query import OneTimeQueryWithRows
+from dsms.tables.refusals import UnknownColumn
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
@@ -30,6 +31,7 @@ _READING = ("SELECT", "WITH", "VALUES", "SHOW", "DESCRIBE", "EXPLAIN")
 _CODES: tuple[tuple[type[DsmsError], str], ...] = (
     (NotFound, "42P01"),
     (UnknownRelation, "42P01"),
+    (UnknownColumn, "42703"),
     (SqlError, "42601"),
     (Forbidden, "42501"),
     (TookTooLong, "57014"),

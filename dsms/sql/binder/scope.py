@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from operators.core.errors import InternalError, UserError
+from operators.core.nearest import nearest
 from operators.expressions import Column, Expression
 
 
@@ -154,7 +154,7 @@ class Scope:
         spellings = list(dict.fromkeys(entry.spelling for entry in entries))
         folded = {entry.name.casefold(): entry.spelling for entry in reversed(entries)}
         last = asked.rpartition(".")[2].casefold()
-        close = [folded[name] for name in difflib.get_close_matches(last, folded, n=3)]
+        close = [folded[name] for name in nearest(last, folded)]
         return ", ".join([*close, *(spelling for spelling in spellings if spelling not in close)])
 
 

@@ -11,6 +11,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.statements import Name, TextLocation
 from dsms.model.types import parse_type
 from operators.core.errors import UserError
+from operators.core.nearest import have
 
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
 
@@ -76,7 +77,7 @@ class Cursor:
         """Consumes one of the words and returns it in upper case. Raises SqlError with the choices."""
         word = self.peek().text.upper()
         if word not in choices:
-            self.fail(f'unknown {what} "{self.peek().text}"', "have: " + ", ".join(choices))
+            self.fail(f'unknown {what} "{self.peek().text}"', have(self.peek().text, choices))
         self.at += 1
         return word
 

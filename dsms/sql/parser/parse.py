@@ -15,6 +15,7 @@ from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.refused import refuse_other_systems
 from dsms.sql.parser.statement_limits import check_script, check_statement
 from operators.core.errors import SqlError
+from operators.core.nearest import have
 
 #: Parses the rest of a statement after its first words; the name is its label, as in `Q3: SELECT …`, or None.
 ParseRest = Callable[[Cursor, st.Name | None], st.Statement]
@@ -95,8 +96,8 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
             return starts[words](cursor, label)
     if cursor.peek().text.upper() in queries.STARTS or _starts_stream(cursor):
         return queries.select(cursor, label)
-    choices = (*(" ".join(words) for words in starts), *_QUERY_STARTS)
-    return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))
+    firsts = dict.fromkeys(words.partition(" ")[0] for words in (*(words[0] for words in starts), *_QUERY_STARTS))
+    return cursor.fail(f'"{cursor.peek().text}" does not start a statement', have(cursor.peek().text, [*firsts]))
 
 
 def _if_not_exists(statement: st.Statement, place: st.TextLocation, sql: str) -> st.IfNotExists:

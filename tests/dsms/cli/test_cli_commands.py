@@ -162,6 +162,21 @@ def typed(tmp_path, text):
     return answered
 
 
+def test_ctrl_c_while_a_statement_runs_keeps_the_shell_open(tmp_path, capsys):
+    answered = []
+
+    def answer(text):
+        answered.append(text)
+        if text == "SELECT 1;":
+            raise KeyboardInterrupt
+
+    with create_pipe_input() as keys:
+        keys.send_text("SELECT 1;\nSELECT 2;\n\\q\n")
+        Shell(tmp_path / "history", lambda: [], answer, (keys, DummyOutput())).run()
+    assert answered == ["SELECT 1;", "SELECT 2;"]
+    assert "no longer waiting" in capsys.readouterr().err
+
+
 def test_shell_reads_to_the_semicolon_and_keeps_history(tmp_path):
     assert typed(tmp_path, "SELECT 1,\n';'\n;\n\\d\n\\d hot\n\\?\n\\q\n") == [
         "SELECT 1,\n';'\n;",

@@ -1,6 +1,5 @@
 """Binds calls of SQL functions to the functions of `operators.expressions.FUNCTIONS`, by node type or name."""
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -11,6 +10,7 @@ from sqlglot import exp
 from dsms.model.position import error_at
 from dsms.sql.parser.interval import unit_name
 from dsms.sql.parser.nodes import WRITTEN_NAME
+from operators.core.nearest import have
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
 from operators.expressions.functions.json_building import BUILDING, JSON_MARK, TEXT_MARK
 from operators.expressions.functions.patterns import similar_regex
@@ -100,7 +100,7 @@ def refuse_unknown(node: exp.Expr) -> NoReturn:
         hint = "CROSS JOIN UNNEST(a) AS u(x), or one UNNEST in the select list"
         raise error_at(node, "UNNEST or generate_series is not supported here", hint=hint)
     name = written_name(node)
-    raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
+    raise error_at(node, f'function "{name}" not found', hint=have(name, _names()))
 
 
 def is_function_name(name: str) -> bool:
@@ -130,11 +130,9 @@ def written_name(node: exp.Expr) -> str:
     return str(node.meta.get(WRITTEN_NAME) or function_name(node))
 
 
-def _choices(name: str) -> str:
+def _names() -> list[str]:
     listed = (known for known, function in FUNCTIONS.items() if function.example)
-    names = sorted(known for known in {*listed, *ALIASES} if ALIASES.get(known) != "")
-    close = difflib.get_close_matches(name, names, n=3)
-    return ", ".join([*close, *(known for known in names if known not in close)])
+    return sorted(known for known in {*listed, *ALIASES} if ALIASES.get(known) != "")
 
 
 def arguments_of(node: exp.Expr) -> list[exp.Expr]:
