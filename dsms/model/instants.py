@@ -33,7 +33,7 @@ def instant_of(text: str) -> int | None:
 
 
 def given_instant(value: Instant) -> int:
-    """The instant that somebody gives. Raises UserError for what is none.
+    """The instant of a value. Raises UserError if the value is no instant.
 
     >>> given_instant(7), given_instant("1970-01-01T00:00:01Z"), given_instant(date(1970, 1, 2))
     (7, 1000, 86400000)
