@@ -57,8 +57,8 @@ def _stripped(change: Change) -> Change:
 
 
 def links(cluster: Cluster) -> set[str]:
-    """The topics of all links."""
-    begins = internal_topic(cluster.name, "link.")
+    """The topics of all links, of single queries and shared ones."""
+    begins = internal_topic(cluster.name, "link."), internal_topic(cluster.name, "shared.")
     return {topic for topic in partition_counts(KafkaSettings(cluster.kafka).admin()) if topic.startswith(begins)}
 
 

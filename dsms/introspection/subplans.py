@@ -9,6 +9,7 @@ from dsms.introspection.entities import Report, listed
 from dsms.introspection.operator_metrics import Operator
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
+from dsms.model.shared_links import SharedLink
 from dsms.model.subplans import SharedSubplan, subplans_below
 from dsms.planner.physical.parts.send import Send
 
@@ -32,14 +33,14 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Subplan:
-    """Operators of a fragment that serve the same `queries`, inputs first. `links` are the shared subplans that they
-    send to other fragments, and `fragments` those that run the queries."""
+    """Operators of a fragment that serve the same `queries`, inputs first. `links` are those of the shared subplans and
+    of the divided queries to which they send, and `fragments` those that run the queries."""
 
     executor: str
     fragment: str
     queries: tuple[str, ...]
     operators: tuple[Operator, ...]
-    links: tuple[SharedSubplan, ...]
+    links: tuple[SharedSubplan | SharedLink, ...]
     fragments: tuple[str, ...]
 
     @property
@@ -77,8 +78,8 @@ def subplans(reports: Sequence[Report], catalog: Catalog) -> Iterator[Subplan]:
     the caller may not read them."""
     visible = {name for report in reports for operator in report.operators for name in operator.queries}
     queries = {query.name: query for query in catalog.running() if query.name in visible}
-    shared = {subplan.name: subplan for subplan in catalog.subplans()}
-    readers = {name: _readers(subplan, queries.values()) for name, subplan in shared.items()}
+    shared = {link.name: link for link in catalog.links()}
+    readers = {name: _readers(link, queries.values()) for name, link in shared.items()}
     for report in reports:
         for served, operators in _by_queries(report.operators, readers).items():
             sent = {name for operator in operators if operator.operator == SEND for name in operator.queries}
@@ -87,14 +88,14 @@ def subplans(reports: Sequence[Report], catalog: Catalog) -> Iterator[Subplan]:
             yield Subplan(report.executor, report.fragment, served, tuple(operators), links, tuple(sorted(run_by)))
 
 
-def _readers(subplan: SharedSubplan, queries: Iterable[Query]) -> tuple[str, ...]:
-    return tuple(query.name for query in queries if subplan in subplans_below(query.links))
+def _readers(link: SharedSubplan | SharedLink, queries: Iterable[Query]) -> tuple[str, ...]:
+    return tuple(query.name for query in queries if link in (*subplans_below(query.links), *query.shared_links))
 
 
 def _by_queries(
     operators: Iterable[Operator], readers: Mapping[str, tuple[str, ...]]
 ) -> Mapping[tuple[str, ...], list[Operator]]:
-    """The operators by the queries that they serve. A shared subplan stands for the queries that read it."""
+    """The operators by the queries that they serve. A shared subplan or link stands for the queries that read it."""
     groups: dict[tuple[str, ...], list[Operator]] = {}
     for operator in operators:
         served = {query for name in operator.queries for query in readers.get(name, (name,))}

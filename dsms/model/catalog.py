@@ -9,6 +9,7 @@ import msgspec
 
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
+from dsms.model.shared_links import SharedLink
 from dsms.model.statements import TextLocation
 from dsms.model.subplans import SharedSubplan, subplans_below
 from operators.core.decoding import Malformed, decoded
@@ -108,12 +109,12 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def with_objects(self, objects: dict[str, Object], *, new_ids: int = 0) -> Catalog:
         """The next version of the catalog, with these objects instead of its own; `new_ids` ids were given to them. The
-        links of shared subplans that no query reads any more have to be deleted."""
+        shared links and the links of shared subplans that no query reads any more have to be deleted."""
         after = msgspec.structs.replace(self, version=self.version + 1, ids=self.ids + new_ids, objects=objects)
-        if not (before := self.subplans()):
+        if not (before := self.links()):
             return after
-        read = {subplan.topic for subplan in after.subplans()}
-        unread = [subplan for subplan in before if subplan.topic not in read]
+        read = {link.topic for link in after.links()}
+        unread = [link for link in before if link.topic not in read]
         return after.with_dropped_topics(DroppedTopic(each.topic, each.id) for each in unread) if unread else after
 
     def comments_on(self, name: str) -> dict[str, str]:
@@ -196,6 +197,11 @@ class Catalog(msgspec.Struct, frozen=True):
         """The shared subplans that fragments compute for queries of other fragments, each once."""
         every = (subplan for query in self.queries() if query.links for subplan in subplans_below(query.links))
         return list({subplan.id: subplan for subplan in every}.values())
+
+    def links(self) -> list[SharedSubplan | SharedLink]:
+        """The shared subplans, and the links of divided queries that others may share, each once."""
+        shared = {link.id: link for query in self.queries() for link in query.shared_links}
+        return [*self.subplans(), *shared.values()]
 
 
 def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.field_role import FieldRole
+from dsms.model.shared_links import SharedLink
 from dsms.model.subplans import SharedSubplan, subplans_below
 from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type
@@ -347,6 +348,9 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     earlier: Annotated[tuple[str, ...], FieldRole("life", "reset")] = ()
     #: The shared subplans that it reads through links: other fragments compute them, or did so before a move.
     links: Annotated[tuple[SharedSubplan, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
+    #: If several fragments run it: the links between its shards, which other queries may share. (): its links are its
+    #: own, because it was created by an earlier version, or its fragments were changed.
+    shared_links: Annotated[tuple[SharedLink, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
     #: The digests of the parts of its plan with state that its own fragment computes, by which later queries find them.
     operators: Annotated[tuple[str, ...], FieldRole("placement", "reset", reset_on_division=True)] = ()
     #: The queries from whose rows it is going to be computed, while the state of that plan is built in a separate lane;

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from dsms.placement.leases import ExecutorStatus, QueryStatus
-from dsms.planner.physical.parts.links import Shard, is_link, is_shared, query_of, sender_of, share_of
+from dsms.planner.physical.parts.links import Shard, is_link, is_shared, link_of, query_of, sender_of, share_of
 
 
 def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
@@ -26,7 +26,10 @@ def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, Exec
                 parts.setdefault(query, {})[id] = lane
             if (found := share_of(id)) is not None:
                 homes.setdefault(found[0], {})[found[1]] = executor
-    whole = {query: _together(parts[query]) for query, shares in homes.items() if len(shares) == next(iter(shares)).of}
+    complete = [query for query, shares in homes.items() if len(shares) == next(iter(shares)).of]
+    senders = {id: lane for status in statuses.values() for id, lane in status.lanes.items() if link_of(id) is not None}
+    reports = {query: [each for id, each in shared.items() if query_of(id) == query] for query in complete}
+    whole = {query: _together(_with_senders(parts[query], senders), reports[query]) for query in complete}
     home = {query: homes[query][min(homes[query], key=lambda share: share.number)] for query in whole}
     return {
         executor: msgspec.structs.replace(
@@ -73,16 +76,29 @@ def _over_links(status: QueryStatus, shared: Mapping[str, QueryStatus]) -> Query
     )
 
 
-def _together(parts: Mapping[str, QueryStatus]) -> QueryStatus:
-    """The status of a query: the least frontier of its shards, and the offsets of all of its parts in its sources."""
+def _with_senders(parts: Mapping[str, QueryStatus], senders: Mapping[str, QueryStatus]) -> dict[str, QueryStatus]:
+    """The parts of a query, with those that write the shared links that it reads, directly or indirectly. They have the
+    ids of the queries that held the links first."""
+    found, waiting = dict(parts), [*parts.values()]
+    while waiting:
+        links = {place.partition("/")[0] for place in waiting.pop().offsets if is_link(place)}
+        more = {id: lane for id, lane in senders.items() if link_of(id) in links and id not in found}
+        found |= more
+        waiting += more.values()
+    return found
+
+
+def _together(parts: Mapping[str, QueryStatus], reports: Sequence[QueryStatus]) -> QueryStatus:
+    """The status of a query: the least frontier of its shards, and the offsets of all of its parts in its sources. The
+    reports on rows in fault may have read more of these."""
     results = [lane.frontier for id, lane in parts.items() if share_of(id) is not None]
     read = {place: at for lane in parts.values() for place, at in lane.offsets.items() if not is_link(place)}
     return msgspec.structs.replace(
         next(iter(parts.values())),
         frontier=None if None in results else min(at for at in results if at is not None),
         offsets=read,
-        error=next((lane.error for lane in parts.values() if lane.error), None),
-        reached=_greatest(lane.reached for lane in parts.values()),
+        error=next((lane.error for lane in (*parts.values(), *reports) if lane.error), None),
+        reached=_greatest(lane.reached for lane in (*parts.values(), *reports)),
         waits=tuple(sorted({wait for lane in parts.values() for wait in lane.waits})),
     )
 

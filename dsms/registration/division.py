@@ -12,8 +12,10 @@ from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.fragment_plan import PlannedQuery, divided, planned
+from dsms.planner.physical.parts.cut import DividedQuery
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
+from dsms.registration.shared_links import fragments_to_share_with
 from dsms.sql.binder.bind import plan_of
 from operators.core.errors import UserError
 
@@ -21,8 +23,8 @@ _RESET = defaults_of(Query, lambda role: role.reset_on_division)
 
 
 def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog, environment: Environment) -> Query:
-    """The query with `count` fragments assigned, each to run a shard of its keys. Raises UserError if it cannot be
-    divided."""
+    """The query with `count` fragments assigned, each to run a shard of its keys: those of a query with which it can
+    share links, or else the least loaded ones. Raises UserError if it cannot be divided."""
     busy = environment.utilization()
     if count > len(busy):
         have = f"there {'is' if len(busy) == 1 else 'are'} {len(busy)}"
@@ -35,15 +37,17 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
     _check_partitions("the result", draft.partitions, count)
     best = least_loaded(catalog, tuple(source.id for source in properties.sources(node)), busy)[:count]
     names = tuple(name for name in busy if name in best)  # in a fixed order, so that all queries divide a source alike
-    shared = msgspec.structs.replace(draft, shares=names, fragment=names[0], shared=False)
-    check_divisible(shared, node)
-    return shared
+    assigned = msgspec.structs.replace(draft, shares=names, fragment=names[0], shared=False)
+    whole = check_divisible(assigned, node)
+    if draft.shared and (others := fragments_to_share_with(whole, catalog, busy)) is not None:
+        return msgspec.structs.replace(assigned, shares=others, fragment=others[0])
+    return assigned
 
 
-def check_divisible(query: Query, node: logical.Node) -> None:
-    """Raises UserError if the query cannot be divided among fragments, whatever their number."""
+def check_divisible(query: Query, node: logical.Node) -> DividedQuery:
+    """The query as several fragments run it. Raises UserError if it cannot be divided, whatever their number."""
     _check_settings(query)
-    divided(PlannedQuery(query.id, query.name, node, query), "")
+    return divided(PlannedQuery(query.id, query.name, node, query), "")
 
 
 def with_fragments(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:

@@ -33,6 +33,7 @@ from dsms.registration.division import check_divisible, check_fragment, divided_
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
+from dsms.registration.shared_links import holding_links
 from dsms.registration.view_matching import merged_with, moved_onto, over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
@@ -85,11 +86,15 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     _check_result(statement, divided.query, catalog, environment)
     placed_query, views = _placed_among_others(divided, pinned, catalog, environment)
     query = environment.result_topic(placed_query, whole.node) if statement.fills is None else placed_query
+    shared: tuple[str, ...] = ()
+    if query.shares and whole.query.shared:
+        query, shared = holding_links(query, whole.node, catalog, environment)
     computed_from = _computed_from_notices(query, (view for view in views if environment.may_read(view)))
     created = with_dead_letter_writers(query, catalog.with_object(query))
     moved = moved_onto(query, created, environment)
     notices = (
         *_notices(whole.node, query, declared.settings),
+        *shared,
         *_cql_notices(statement, query),
         *_family_notices(query, catalog),
         *computed_from,

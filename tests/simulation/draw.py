@@ -20,7 +20,15 @@ from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
 from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
-from tests.simulation.draw_divided import can_be_divided, can_be_shared, divided, shared
+from tests.simulation.draw_divided import (
+    can_be_divided,
+    can_be_shared,
+    divided,
+    divided_twice,
+    drops_of_first,
+    is_divided_twice,
+    shared,
+)
 from tests.simulation.draw_faults import faults
 from tests.simulation.draw_moves import move_faults, move_statements, moves, shared_move_statements, shared_moves
 from tests.simulation.draw_shed import PARTITIONS, TOPIC, shed_faults, shed_publications, shed_statements, sheds
@@ -75,7 +83,7 @@ def drawn(seed: int) -> Drawn:
     changed = changes(case, [each.sql for each in inputs], topics, chance, theme)
     queries = [*case.statements[len(case.inputs) :]]
     if theme == "divided":
-        queries[-1:] = shared(queries[-1]) if _is_shared(seed, case) else [divided(queries[-1])]
+        queries[-1:] = _run_by_two_fragments(queries[-1], seed, case)
     statements = [*inputs, *_queries(queries, chance, at_once=bool(theme or changed.moments)), *changed.statements]
     if writes_a_table(seed, theme):
         statements += table_statements(seed)
@@ -104,8 +112,11 @@ def drawn(seed: int) -> Drawn:
 
 
 def _moving(seed: int, theme: str, layout: Layout, statements: Sequence[Statement]) -> list[Statement]:
-    """The statements that move the query between fragments, or one of two queries that share operators, or both."""
+    """The statements that move the query between fragments, or one of two queries that share operators, or both; for
+    two divided queries, the one that drops the first."""
     created = {name: each.at_s for each in statements for name in "PQ" if f" VIEW {name} " in each.sql}
+    if "P" in created and any("fragments = 2" in each.sql for each in statements):
+        return drops_of_first(seed, created["Q"], _UNTIL_S)
     if "P" in created:
         return shared_move_statements(seed, created["Q"]) if shared_moves(seed) else []
     return move_statements(seed, created["Q"]) if moves(seed, theme, layout) else []
@@ -114,6 +125,12 @@ def _moving(seed: int, theme: str, layout: Layout, statements: Sequence[Statemen
 def _checkpoint_s(seed: int) -> float | None:
     """Seconds between checkpoints; None in two thirds of the histories."""
     return Random(f"checkpoints {seed}").choice([None, None, None, None, 2.0, 5.0])
+
+
+def _run_by_two_fragments(query: str, seed: int, case: Case) -> list[str]:
+    if _is_shared(seed, case):
+        return shared(query)
+    return divided_twice(query) if is_divided_twice(seed) else [divided(query)]
 
 
 def _is_shared(seed: int, case: Case) -> bool:

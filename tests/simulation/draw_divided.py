@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from dsms.model.catalog import Catalog
+from dsms.simulation.history import Statement
 from operators.core.errors import UserError
 from tests.algebra.cases import Case
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -15,6 +18,27 @@ def divided(sql: str) -> str:
     'CREATE STREAMED VIEW Q WITH (fragments = 2, partitions = 2) AS SELECT STREAMED a FROM S'
     """
     return sql.replace(" Q AS ", " Q WITH (fragments = 2, partitions = 2) AS ", 1)
+
+
+def divided_twice(sql: str) -> list[str]:
+    """The statements that create the query twice, P and Q, each with two fragments. They share their links.
+
+    >>> divided_twice("CREATE STREAMED VIEW Q AS SELECT STREAMED a FROM S")[0]
+    'CREATE STREAMED VIEW P WITH (fragments = 2, partitions = 2) AS SELECT STREAMED a FROM S'
+    """
+    return [divided(sql).replace(" Q ", f" {name} ", 1) for name in "PQ"]
+
+
+def is_divided_twice(seed: int) -> bool:
+    """Whether two divided queries of a seed's history share links."""
+    return Random(f"two divided {seed}").random() < 0.5
+
+
+def drops_of_first(seed: int, created_s: float, until_s: float) -> list[Statement]:
+    """The statement that drops P, after which the links are named, in two thirds of the histories."""
+    chance = Random(f"drop of the first {seed}")
+    at_s = round(chance.uniform(created_s + 0.2, max(created_s + 0.2, until_s)), 3)
+    return [Statement(at_s, "DROP VIEW P")] if chance.random() < 2 / 3 else []
 
 
 def can_be_divided(case: Case) -> bool:

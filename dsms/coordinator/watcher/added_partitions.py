@@ -112,9 +112,17 @@ class AddedPartitions:
 
 
 def _senders(source: Source, catalog: Catalog) -> set[str]:
-    """The ids of the queries after which the shared subplans over a source are named; they may have been dropped."""
+    """The ids of the queries after which the shared subplans and links over a source are named; they may have been
+    dropped."""
     readers = (query for query in catalog.running() if source.id in query.reads)
-    return {query_of(subplan.id) for query in readers for subplan in subplans_below(query.links)}
+    return {
+        query_of(id)
+        for query in readers
+        for id in (
+            *(subplan.id for subplan in subplans_below(query.links)),
+            *(link.id for link in query.shared_links),
+        )
+    }
 
 
 def passed(source: str, alive: Mapping[str, ExecutorStatus], published: Mapping[str, int]) -> int | None:

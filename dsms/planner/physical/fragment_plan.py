@@ -24,8 +24,9 @@ from dsms.planner.optimizer.optimize import optimize
 from dsms.planner.optimizer.view_matching import computed_from_views, merged
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.lane import Lane, Output
-from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart, parts
+from dsms.planner.physical.parts.cut import DividedQuery, SegmentPart
 from dsms.planner.physical.parts.links import ResultPartitions, Shard, result_partitions_of, sender_of
+from dsms.planner.physical.parts.shared_links import LinkReport, parts_of_shard, with_shared_links
 from dsms.planner.physical.parts.subplans import (
     ReportPart,
     SubplanLink,
@@ -60,7 +61,7 @@ class PlannedQuery:
     #: The optimised plans of the queries from which it is computed.
     views: tuple[logical.Node, ...] = ()
     #: If several fragments run the query, the part of it that this plan runs; None: the whole query.
-    part: SegmentPart | SubplanPart | ReportPart | None = None
+    part: SegmentPart | LinkReport | SubplanPart | ReportPart | None = None
     #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
     #: other fragments.
     reports: bool = True
@@ -88,14 +89,14 @@ class PlannedQuery:
     def origins(self) -> Mapping[int, Source]:
         """The sources of the whole plan, by number: their records cause the elements of links. The shards of a query
         have the links of its exchanges besides."""
-        if isinstance(self.part, SegmentPart):
+        if isinstance(self.part, SegmentPart | LinkReport):
             return self.part.origins
         return {source.number: source for source in properties.sources(self.optimized)}
 
     @property
     def result_partitions(self) -> dict[str, ResultPartitions]:
         """The topic partitions to which it publishes, by its id; for a report, the places of its progress records."""
-        if isinstance(self.part, ReportPart):
+        if isinstance(self.part, ReportPart | LinkReport):
             return {id: ResultPartitions(id, frozenset([0])) for id in self.part.progress_ids}
         if self.part is not None and (target := self.part.target) is not None:
             return {self.id: ResultPartitions(target.topic, frozenset(target.partitions))}
@@ -180,7 +181,8 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class Reader:
-    """A query that reads shared subplans of a fragment: its plan, and the parts that the fragment runs for it."""
+    """A query of which a fragment runs parts, because it is divided or reads shared subplans of the fragment: its plan,
+    and these parts."""
 
     plan: PlannedQuery
     parts: tuple[PlannedQuery, ...]
@@ -203,7 +205,7 @@ class FragmentPlan:
     unplanned: Mapping[str, str] = field(default_factory=dict)
     #: The sources, by id, of each query that needs this fragment and others. A silent source must not hold it back.
     sources_of_readers: frozenset[frozenset[str]] = frozenset()
-    #: The queries that read shared subplans of this fragment, by id.
+    #: The queries that are divided, or read shared subplans of this fragment, by id.
     readers: Mapping[str, Reader] = field(default_factory=dict)
     #: The queries, by id, that have moved to other fragments, which have not taken over their state yet.
     left: frozenset[str] = frozenset()
@@ -271,7 +273,7 @@ def plan_fragment(
             if fragment in _fragments(query, fragment):
                 queries += plans_of(query, catalog, known)
             elif fragment is not None and fragment in query.shares:
-                queries += _share_of(query, fragment, catalog, known)
+                readers[query.id] = _shard(query, fragment, catalog, known_readers.get(query.id))
             if subplans := _computed_here(query, fragment):
                 readers[query.id] = _reader(query, subplans, catalog, known_readers.get(query.id))
         except UserError as error:
@@ -329,7 +331,7 @@ def _reader(query: Query, subplans: Iterable[SharedSubplan], catalog: Catalog, b
 
 
 def _once(parts: Iterable[PlannedQuery]) -> Iterable[PlannedQuery]:
-    """The parts, each once. A subplan makes progress as long as one of its readers does."""
+    """The parts, each once. What several queries read makes progress as long as one of them does."""
     chosen: dict[str, PlannedQuery] = {}
     for part in parts:
         if part.id not in chosen or chosen[part.id].stopped:
@@ -368,19 +370,21 @@ def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
     return (None,) if query.shares else (None, query.fragment)
 
 
-def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> list[PlannedQuery]:
-    """The parts of a divided query that a fragment runs."""
-    share = Shard(query.shares.index(fragment), len(query.shares))
-    before = [planned for planned in known.values() if _is_part_of(planned, query)]
-    if before and all(_same_partitions(planned.node, catalog) for planned in before):
+def _shard(query: Query, fragment: str, catalog: Catalog, before: Reader | None) -> Reader:
+    """The parts of a divided query that a fragment runs. `before` is the earlier result, which is reused if it is still
+    valid."""
+    plan = planned(query, catalog, before.plan if before is not None else None)
+    if before is not None and before.plan is plan:
         return before
-    node = plan_of(query.name, catalog)
-    whole = divided(PlannedQuery(query.id, query.name, node, query), catalog.cluster)
-    return [PlannedQuery(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
+    share = Shard(query.shares.index(fragment), len(query.shares))
+    parts = parts_of_shard(with_shared_links(divided(plan, catalog.cluster)), share)
+    return Reader(plan, tuple(_part(part, plan) for part in parts))
 
 
-def _is_part_of(planned: PlannedQuery, query: Query) -> bool:
-    return isinstance(planned.part, SegmentPart) and planned.part.whole.query == query
+def _part(part: SegmentPart | LinkReport, plan: PlannedQuery) -> PlannedQuery:
+    """A part of a divided query. One that other queries may share publishes no result of this query."""
+    own = isinstance(part, SegmentPart) and part.shared is None
+    return PlannedQuery(part.id, plan.name, plan.node, plan.sink if own else None, part=part)
 
 
 def divided(query: PlannedQuery, cluster: str) -> DividedQuery:

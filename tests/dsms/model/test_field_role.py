@@ -48,6 +48,7 @@ def test_what_is_reset() -> None:
         "former_fragment": None,
         "links": (),
         "operators": (),
+        "shared_links": (),
     }
     assert on_replacement == {**shared, "since": None, "former": None, "earlier": (), "next_over": None}
     orders = {"join_orders": (), "next_join_orders": None, "next_over": None}

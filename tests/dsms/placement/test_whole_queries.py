@@ -77,3 +77,28 @@ def test_a_subplan_that_a_divided_query_read_first_does_not_belong_to_it() -> No
     shared = executor({"o5~cdv7.subplan": QueryStatus(3, {"o1/0": 1}, "no memory")})
     whole = with_whole_queries({"one": ONE, "two": TWO, "three": shared})["one"].lanes["o5"]
     assert whole.offsets["o1/0"] == 7
+
+
+def test_a_divided_query_has_read_what_the_parts_of_its_shared_links_have_read() -> None:
+    """Query o5 held the links o5~ab and o5~cd first; it was dropped. Query o7 reads o5~cd, whose parts read o5~ab."""
+    one = executor(
+        {
+            "o7@0of2": QueryStatus(40, {"o5~cd/0": 9}),
+            "o5~cd.0": QueryStatus(45, {"o5~ab/0": 3}),
+            "o5~ab.0": QueryStatus(50, {"o1/0": 7}, reached={"o1": 50}),
+            "o7~ab.0.faults": QueryStatus(51, {"o1/0": 8}, reached={"o1": 51}),
+        }
+    )
+    two = executor(
+        {
+            "o7@1of2": QueryStatus(30, {"o5~cd/1": 4}),
+            "o5~cd.1": QueryStatus(45, {"o5~ab/1": 3}),
+            "o5~ab.1": QueryStatus(45, {"o1/1": 5}, "no memory", reached={"o1": 45}),
+            "o6~ef.1": QueryStatus(45, {"o1/3": 5}, "of another query"),
+        }
+    )
+    statuses = with_whole_queries({"one": one, "two": two})
+    assert statuses["one"].lanes.keys() == {"o7"} and not statuses["two"].lanes
+    whole = statuses["one"].lanes["o7"]
+    assert (whole.frontier, whole.error) == (30, "no memory")
+    assert (whole.offsets, whole.reached) == ({"o1/0": 7, "o1/1": 5}, {"o1": 51})

@@ -8,6 +8,7 @@ Elements keep their instants and orders, so the records of the result are the sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Query, Source, number_of
+from dsms.model.shared_links import SharedLink
 from dsms.planner.physical.builder import Builder, Port
 from dsms.planner.physical.dataflow import Dataflow, Exchange, Feed, Vertex, marks_of
 from dsms.planner.physical.lane import Lane, Output
@@ -31,14 +33,17 @@ from dsms.planner.physical.parts.send import (
     ToOwn,
 )
 from operators.streams.reorder import Reorder
+from operators.streams.retract_ends import RetractEnds
 from operators.streams.stream_output import StreamOutput
 
 #: Operators that hold back elements at or above the frontier themselves.
 _BUFFERS = (Reorder, StreamOutput)
 #: Routings with which elements stay in their shard.
 _OWN = ("source", "stay")
-#: The numbers of links begin above those of sources; a query has at most `_LINKS` links.
+#: The numbers of a query's own links begin above those of sources; a query has at most `_LINKS` links. Those of shared
+#: links begin above them.
 _FIRST_NUMBER, _LINKS = 1 << 16, 1 << 10
+_FIRST_SHARED, _NUMBER_DIGITS = 1 << 61, 14
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class DividedQuery:
     lane: Lane
     cluster: str
     version: str
+    #: The links that other queries may share, by the number of their exchange; {}: the links are this query's own.
+    shared: Mapping[int, SharedLink] = field(default_factory=dict)
 
     @property
     def flow(self) -> Dataflow:
@@ -84,25 +91,47 @@ class DividedQuery:
         """The links that a segment reads."""
         return [number for number in self.cuts if self.segment(self.flow.exchanges[number].stage) == segment]
 
+    def reached(self, vertex: int) -> frozenset[int]:
+        """The links that a vertex reads, itself or through other vertices of its segment."""
+        return self._reached[vertex]
+
+    @cached_property
+    def _reached(self) -> list[frozenset[int]]:
+        reached: list[frozenset[int]] = []
+        for vertex in self.flow.vertices:
+            links = frozenset(feed.exchange for feed in vertex.inputs if feed.exchange in self.cuts)
+            within = (reached[feed.vertex] for feed in vertex.inputs if feed.exchange not in self.cuts)
+            reached.append(frozenset(at for at in links if at is not None).union(*within))
+        return reached
+
     def name(self, exchange: int, share: Shard) -> str:
         """The name of a link. It differs from the name of any link that carries other elements."""
         return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided_at_version))[:12]
 
     def link(self, exchange: int, share: Shard) -> Link:
         """The link of an exchange, as a source for the shard that reads it."""
-        name, cut = self.name(exchange, share), self.flow.exchanges[exchange]
+        name, id, topic, number = self._identity(exchange, share)
         return Link(
-            name=f"{self.query.name} {name}",
-            id=link_id(self.query.id, name),
+            name=name,
+            id=id,
             sql="",
             columns=(),
-            topic=link_topics(self.cluster, self.query.id) + name,
+            topic=topic,
             idle_ms=None,
             partitions=share.of**2,
-            number=_FIRST_NUMBER + number_of(self.query.id) * _LINKS + exchange,
+            number=number,
             only=received(share),
-            elements=self.flow.vertices[cut.producer].schema,
+            elements=self.flow.vertices[self.flow.exchanges[exchange].producer].schema,
         )
+
+    def _identity(self, exchange: int, share: Shard) -> tuple[str, str, str, int]:
+        """The name, the id, the topic and the number of the link of an exchange."""
+        if (shared := self.shared.get(exchange)) is not None:
+            number = _FIRST_SHARED + int(fingerprint(shared.id)[:_NUMBER_DIGITS], 16)
+            return shared.name, shared.id, shared.topic, number
+        query, name = self.query, self.name(exchange, share)
+        number = _FIRST_NUMBER + number_of(query.id) * _LINKS + exchange
+        return f"{query.name} {name}", link_id(query.id, name), link_topics(self.cluster, query.id) + name, number
 
     def division(self, exchange: int) -> Division | None:
         """How the elements of an exchange are divided among the shards; None: each shard gets all elements."""
@@ -137,11 +166,15 @@ class SegmentPart:
 
     @property
     def id(self) -> str:
-        """The id under which the part is planned and its progress is stored; it begins with the id of the query."""
-        query = self.whole.query.id
+        """The id under which it is planned and its progress is stored: that of its link or query, with its shard."""
         if self.exchange is None:
-            return share_id(query, self.share)
-        return f"{link_id(query, self.whole.name(self.exchange, self.share))}.{self.share.number}"
+            return share_id(self.whole.query.id, self.share)
+        return f"{self.whole.link(self.exchange, self.share).id}.{self.share.number}"
+
+    @property
+    def shared(self) -> SharedLink | None:
+        """The link that it writes, if other queries may share it."""
+        return None if self.exchange is None else self.whole.shared.get(self.exchange)
 
     @property
     def target(self) -> LinkTarget | None:
@@ -169,18 +202,21 @@ class SegmentPart:
     @cached_property
     def sources(self) -> list[Source]:
         """The sources that it reads, restricted to its partitions, or links: all that its vertices wait for."""
-        leaves = self.whole.flow.vertices[self.vertex].leaves
         if self.segment == 0:
+            leaves = self.whole.flow.vertices[self.vertex].leaves
             return [self.restricted(self.whole.lane.sources[number]) for number in sorted(leaves)]
-        return self.links_for(self.segment, leaves)
+        return self.links_for(self.vertex)
 
-    def links_for(self, segment: int, leaves: frozenset[int]) -> list[Source]:
-        """The links that a segment reads, those whose elements depend on some sources, by their numbers."""
-        flow = self.whole.flow
+    def links_for(self, at: int) -> list[Source]:
+        """The links for which a vertex waits. If they are shared, those that it reads, so that other queries can have
+        an equal vertex. Otherwise, or if it reads none, those into its segment whose elements depend on its sources."""
+        if self.whole.shared and (reached := self.whole.reached(at)):
+            return [self.whole.link(number, self.share) for number in sorted(reached)]
+        flow, vertex = self.whole.flow, self.whole.flow.vertices[at]
         return [
             self.whole.link(number, self.share)
-            for number in self.whole.into(segment)
-            if flow.vertices[flow.exchanges[number].producer].leaves & leaves
+            for number in self.whole.into(self.whole.segment(vertex.stage))
+            if flow.vertices[flow.exchanges[number].producer].leaves & vertex.leaves
         ]
 
     @property
@@ -202,16 +238,21 @@ class SegmentPart:
 
     def output(self, builder: Builder) -> Output:
         """Adds the part to a dataflow, which reads all that the part waits for: it may run in a lane of its own."""
-        grafted, whole = _Graft(self, builder), self.whole.output
-        for source in self.sources:
-            builder.leaf(source)
-        port = grafted.port(self.vertex)
+        port, whole = self.port(builder), self.whole.output
         if self.exchange is None:
             return replace(whole, id=self.id, vertex=port.vertex, share=self.share)
         send = Send(self.whole.division(self.exchange), self.share)
         columns = port.schema.append(pa.field(RECEIVER, pa.int64()))
         sent = builder.add(send, [port], columns)
-        return Output(self.id, whole.name, sent.vertex, port.schema, (), True, link=self.target)
+        name = whole.name if self.shared is None else self.shared.name
+        own = self.shared is None
+        return Output(self.id, name, sent.vertex, port.schema, (), True, reports=own, link=self.target)
+
+    def port(self, builder: Builder) -> Port:
+        """Adds the vertices of the part to a dataflow, up to that at which it ends."""
+        for source in self.sources:
+            builder.leaf(source)
+        return _Graft(self, builder).port(self.vertex)
 
 
 def parts(whole: DividedQuery, share: Shard) -> list[SegmentPart]:
@@ -221,25 +262,31 @@ def parts(whole: DividedQuery, share: Shard) -> list[SegmentPart]:
 
 @dataclass
 class _Graft:
-    """Copies the vertices of a part from the whole dataflow into that of a lane."""
+    """Copies the vertices of a part from the whole dataflow into that of a lane.
+
+    If links are shared, a vertex waits only for the links that it reads. So an operator with several inputs may wait
+    for more than they do: elements at or above its frontier are held back before it.
+    """
 
     part: SegmentPart
     builder: Builder
-    made: dict[int, Port] = field(default_factory=dict)
+    made: dict[tuple[int, frozenset[int]], Port] = field(default_factory=dict)
 
-    def port(self, at: int) -> Port:
-        """The port of a vertex of the whole dataflow."""
-        if at not in self.made:
-            self.made[at] = self._copied(self.part.whole.flow.vertices[at])
-        return self.made[at]
+    def port(self, at: int, reader: frozenset[int] | None = None) -> Port:
+        """The port of a vertex of the whole dataflow. `reader` are the leaves for which its reader waits."""
+        leaves = self._leaves(at, reader)
+        if (at, leaves) not in self.made:
+            self.made[at, leaves] = self._copied(at, leaves)
+        return self.made[at, leaves]
 
-    def _copied(self, vertex: Vertex) -> Port:
+    def _copied(self, at: int, leaves: frozenset[int]) -> Port:
+        vertex = self.part.whole.flow.vertices[at]
         if vertex.leaf is not None:
             return self._leaf(vertex.leaf)
-        operator, ports = vertex.operator, [self._input(feed, vertex) for feed in vertex.inputs]
+        operator, ports = vertex.operator, [self._input(feed, vertex, leaves) for feed in vertex.inputs]
         if vertex.single and self.part.share.number:
             operator, ports = Silent(vertex.schema), []
-        return self.builder.add_waiting_for(operator, ports, vertex.schema, self._leaves(vertex), single=vertex.single)
+        return self.builder.add_waiting_for(operator, ports, vertex.schema, leaves, single=vertex.single)
 
     def _leaf(self, leaf: int) -> Port:
         sources = self.part.whole.lane.sources
@@ -249,28 +296,40 @@ class _Graft:
         self.builder.leaf(source)
         return self.builder.marks(source)
 
-    def _input(self, feed: Feed, vertex: Vertex) -> Port:
-        """The input of a vertex. Elements that a link brings from one sender may be ahead of those from another sender,
-        so they wait until the frontiers of all senders have passed them.
+    def _input(self, feed: Feed, vertex: Vertex, leaves: frozenset[int]) -> Port:
+        """The input of a vertex that waits for `leaves`. Elements that a link brings from one sender may be ahead of
+        those from another sender, so they wait until the frontiers of all senders have passed them.
         """
         whole = self.part.whole
         if feed.exchange is None:
-            return self.port(feed.vertex)
+            return self._within(feed.vertex, vertex, leaves)
         exchange = whole.flow.exchanges[feed.exchange]
         if not whole.cut(exchange):
             return self.port(feed.vertex)  # the builder adds the exchange within the shard again
         link = self.builder.leaf(whole.link(feed.exchange, self.part.share))
         received = replace(link, via=None if exchange.by in _OWN else exchange.by)
-        if isinstance(vertex.operator, _BUFFERS):
-            return received
-        return self.builder.add_waiting_for(Reorder(), [received], received.schema, self._leaves(vertex))
+        return received if isinstance(vertex.operator, _BUFFERS) else self._held_back(received, leaves)
 
-    def _leaves(self, vertex: Vertex) -> frozenset[int]:
-        """The sources on which a vertex depends or, in later segments, the links whose elements depend on these
-        sources, by number.
-        """
-        whole = self.part.whole
-        segment = whole.segment(vertex.stage)
-        if segment == 0:
+    def _within(self, at: int, vertex: Vertex, leaves: frozenset[int]) -> Port:
+        """The input from a vertex of the same stage."""
+        port = self.port(at, leaves)
+        if not self._waits_for_own_links(vertex) or isinstance(vertex.operator, _BUFFERS):
+            return port
+        return port if self._leaves(at, leaves) == leaves else self._held_back(port, leaves)
+
+    def _held_back(self, port: Port, leaves: frozenset[int]) -> Port:
+        return self.builder.add_waiting_for(Reorder(), [port], port.schema, leaves)
+
+    def _waits_for_own_links(self, vertex: Vertex) -> bool:
+        return bool(self.part.whole.shared) and self.part.whole.segment(vertex.stage) > 0
+
+    def _leaves(self, at: int, reader: frozenset[int] | None) -> frozenset[int]:
+        """The sources or, in later segments, the links for which a vertex waits, by number. What holds back elements
+        for its reader, or reads no link, waits for the same as the reader."""
+        vertex = self.part.whole.flow.vertices[at]
+        if self.part.whole.segment(vertex.stage) == 0:
             return vertex.leaves
-        return frozenset(link.number for link in self.part.links_for(segment, vertex.leaves))
+        follows = isinstance(vertex.operator, Reorder | RetractEnds) or not self.part.whole.reached(at)
+        if reader is not None and follows and self._waits_for_own_links(vertex):
+            return reader
+        return frozenset(link.number for link in self.part.links_for(at))

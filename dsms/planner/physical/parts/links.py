@@ -22,6 +22,8 @@ ROWS_PER_RECORD = 4_096
 _MARK = "~"
 #: The ends of the ids of the parts that a fragment runs for queries of other fragments.
 _SUBPLAN, _FAULTS = ".subplan", ".faults"
+#: The id of a part that writes a link: the id of the link, and the number of its shard.
+_PART_ID = re.compile(r"(.+~[^.]+)\.\d{1,4}")
 _SHARE_ID = re.compile(r"(o\d{1,18})@(\d{1,4})of(\d{1,4})")
 
 
@@ -115,6 +117,16 @@ def query_of(id: str) -> str:
     return id.partition("@")[0].partition(_MARK)[0]
 
 
+def link_of(part: str) -> str | None:
+    """The id of the link that a part of a divided query writes, from the id of the part; None for other ids.
+
+    >>> link_of("o5~ab12.0"), link_of("o5@0of2"), link_of("o5~ab12v7.subplan"), link_of("o5~ab12.0.faults")
+    ('o5~ab12', None, None, None)
+    """
+    found = _PART_ID.fullmatch(part)
+    return found[1] if found else None
+
+
 def sender_of(link: str) -> str:
     """The id of the part that computes a shared subplan, from the id of its link.
 
@@ -125,7 +137,7 @@ def sender_of(link: str) -> str:
 
 
 def faults_of(query: str, name: str) -> str:
-    """The id of the part that reports rows in fault below shared subplans for a query that reads them.
+    """The id of the part that reports rows in fault below shared subplans or shared links for a query that reads them.
 
     >>> faults_of("o5", "ab12"), is_shared(faults_of("o5", "ab12"))
     ('o5~ab12.faults', True)
@@ -134,8 +146,8 @@ def faults_of(query: str, name: str) -> str:
 
 
 def is_shared(id: str) -> bool:
-    """Whether the id of a part is that of a shared subplan or of a report below one, which are no shares of a query
-    that several fragments run."""
+    """Whether the id of a part is that of a shared subplan or of a report, which are no shares of a query that several
+    fragments run."""
     return id.endswith((_SUBPLAN, _FAULTS))
 
 

@@ -36,7 +36,7 @@ _SENDER = Shard(0, 1)
 #: The numbers of these links are above those of sources and of the links of divided queries.
 _FIRST_NUMBER, _NUMBER_DIGITS = 1 << 60, 14
 #: The columns of a result without rows.
-_NOTHING = pa.schema([pa.field("nothing", pa.bool_(), False)])
+NOTHING = pa.schema([pa.field("nothing", pa.bool_(), False)])
 
 
 @memoized_by_identity(4_096)
@@ -238,9 +238,9 @@ class ReportPart:
 
     def output(self, builder: Builder) -> Output:
         """Adds a result without rows above the nodes."""
-        ports = [_nothing(lowered(part.node, part.links, builder), builder) for part in self.subplans]
-        nothing = union_all(ports, _NOTHING, builder)
-        return Output(self.id, self.name, nothing.vertex, _NOTHING, (), True, reports_on=self.progress_ids)
+        ports = [nothing_above(lowered(part.node, part.links, builder), builder) for part in self.subplans]
+        nothing = union_all(ports, NOTHING, builder)
+        return Output(self.id, self.name, nothing.vertex, NOTHING, (), True, reports_on=self.progress_ids)
 
 
 def report_id(query: str, subplan: SharedSubplan) -> str:
@@ -249,11 +249,11 @@ def report_id(query: str, subplan: SharedSubplan) -> str:
     return faults_of(query, subplan.digest[:12])
 
 
-def _nothing(port: Port, builder: Builder) -> Port:
+def nothing_above(port: Port, builder: Builder) -> Port:
     """No rows, after all rows of a port have been computed."""
     false = Literal(False, pa.bool_())
     none = builder.add(Filter(false), [port], port.schema)
-    return builder.add(Project((("nothing", false),)), [none], _NOTHING)
+    return builder.add(Project((("nothing", false),)), [none], NOTHING)
 
 
 def topic_of_subplan(cluster: str, query: str, name: str) -> str:
