@@ -132,6 +132,7 @@ def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cl
             kafka_port=0,
             redis_port=0,
             http_port=0,
+            postgres_port=0,
             executors=executors,
             limits=_MANY,
             without_token=True,

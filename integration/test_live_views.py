@@ -10,8 +10,11 @@ import pytest
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import delete_topic, ensure_topic, topic_ids
+from dsms.coordinator.tables.table_statements import TableStatements
 from dsms.model.limits import Limits
 from dsms.model.objects import Query
+from dsms.model.principal import ANYBODY, AccessRules, Forbidden, Principal
+from dsms.model.statement_result import EncodedRows
 from integration.published_views import Change, PublishedViews, changed, published_views, reading, selected
 
 SCRIPT = """CREATE STREAM s (k INT, v INT) SOURCE 's';
@@ -83,6 +86,50 @@ def test_rows_by_key_while_the_view_is_written(views: PublishedViews) -> None:
             assert [row[0] for row in rows] == [key][: KEYS - key]
             assert all(row[1] % KEYS == key for row in rows)
         assert [row[0] for row in selected(tables, "SELECT k FROM best WHERE k IN (0, 2, 9) ORDER BY k")] == [0, 2]
+
+
+def looked_up(tables: TableStatements, sql: str) -> list[list[int]]:
+    """The rows of a SELECT that is answered without a process."""
+    select = tables.point_select(sql)
+    assert select is not None
+    result = tables.look_up(select, ANYBODY.principal, threading.Event())
+    assert isinstance(result.rows, EncodedRows)
+    rows: list[list[int]] = msgspec.json.decode(result.rows.json)
+    return rows
+
+
+def test_point_queries_while_the_view_is_written(views: PublishedViews) -> None:
+    with reading(views, PATIENT) as tables, written(views, 10):
+        last = [0] * (KEYS + 1)
+        for at in range(40):
+            key = at % (KEYS + 1)
+            rows = looked_up(tables, f"SELECT v, k FROM best WHERE k = {key}")
+            assert [row[1] for row in rows] == [key][: KEYS - key]
+            assert all(row[0] % KEYS == key and row[0] >= last[key] for row in rows)
+            last[key] = rows[0][0] if rows else 0
+        both = looked_up(tables, "SELECT * FROM best WHERE k IN (2, 9, 0)")
+        assert sorted(key for key, _ in both) == [0, 2]
+
+
+def test_a_point_query_sees_all_that_was_committed_before_it(views: PublishedViews) -> None:
+    with reading(views, PATIENT) as tables:
+        for at in range(10, 30):
+            publish(views, at)
+            assert looked_up(tables, f"SELECT * FROM best WHERE k = {at % KEYS}") == [[at % KEYS, at]]
+
+
+def test_a_point_query_means_what_its_name_means_in_the_present_catalog(views: PublishedViews) -> None:
+    with reading(views, PATIENT) as tables:
+        assert looked_up(tables, "SELECT v FROM best WHERE k = 0") == [[9]]
+        views.catalog = views.catalog.without(["best"])
+        assert tables.point_select("SELECT v FROM best WHERE k = 0") is None
+
+
+def test_point_queries_over_what_the_caller_may_not_read(views: PublishedViews) -> None:
+    with reading(views, PATIENT) as tables, pytest.raises(Forbidden):
+        select = tables.point_select("SELECT v FROM best WHERE k = 0")
+        assert select is not None
+        tables.look_up(select, Principal("ann", "reader", AccessRules.of(read=["other"])), threading.Event())
 
 
 def test_a_view_that_was_dropped_and_created_again(views: PublishedViews, kafka: str) -> None:

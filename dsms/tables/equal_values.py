@@ -42,7 +42,7 @@ def _values(table: exp.Table) -> EqualValues:
         return {}
     renamed = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
     found: dict[str, Sequence[int | str]] = {}
-    for condition in _conjuncts(where.this):
+    for condition in conjuncts(where.this):
         column, values = _equality(condition)
         if column is not None and values and column.table.lower() in ("", table.alias_or_name.lower()):
             name = column.name.lower()
@@ -55,11 +55,12 @@ def _has(select: exp.Expr, table: exp.Expr, special: set[str]) -> bool:
     return any(select.args.get(name) or table.args.get(name) for name in special)
 
 
-def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """The conditions that AND connects."""
     condition = condition.unnest()
     if isinstance(condition, exp.And):
-        yield from _conjuncts(condition.left)
-        yield from _conjuncts(condition.right)
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
     else:
         yield condition
 

@@ -147,7 +147,10 @@ class MemoryTables:
         self.ran.append(statement.sql)
         return StatementResult("SELECT", "0 rows")
 
-    load = write
+    def point_select(self, sql: str) -> None:
+        """No text is a point query."""
+
+    load = look_up = write
     run = select
 
     def send_heartbeats(self) -> None: ...

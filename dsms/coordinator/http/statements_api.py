@@ -53,8 +53,10 @@ def statements_router(backend: Backend) -> APIRouter:
         sql = request.sql
 
         def run(cancelled: threading.Event) -> Response:
-            effects, content = StatementEffects(service, sql), sql.encode(errors="surrogatepass")
             act = partial(_executed, service, sql, cancelled)
+            if idempotency_key is None:
+                return act()
+            effects, content = StatementEffects(service, sql), sql.encode(errors="surrogatepass")
             return once_response(backend.once, call, idempotency_key, content, act, effects)
 
         return await while_connected(call, run)

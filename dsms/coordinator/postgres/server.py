@@ -41,6 +41,8 @@ MAX_CLIENTS, LONGEST_MESSAGE = 100, 16 * 1024 * 1024
 LOGIN_S, MAX_ARRIVING = 10.0, 200
 #: The delay in seconds of the refusal of a wrong token.
 _PAUSE_S = 0.5
+#: How many bytes of messages may wait until the client has to see them.
+_MOST_HELD = 64 * 1024
 _NOBODY = Principal("", "reader")
 
 
@@ -123,9 +125,7 @@ class PostgresServer:
         """Serves all requests of an admitted client."""
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
         follow = partial(self._followed, caller, key)
-        session = Session(
-            partial(self._run, caller, key), partial(_say, writer), follow, partial(self._inferred, caller)
-        )
+        session = Session(partial(self._run, caller, key), _Outgoing(writer), follow, partial(self._inferred, caller))
         known = SETTINGS | {"application_name": settings.get("application_name", "")}
         told = [message(b"S", messages.text(name) + messages.text(value)) for name, value in known.items()]
         await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
@@ -217,6 +217,25 @@ class PostgresServer:
         finally:
             cancelled.set()
             self._running.pop(key, None)
+
+
+@dataclass
+class _Outgoing:
+    """The messages to a client, which are sent together when the client has to see them, or when they are many."""
+
+    writer: asyncio.StreamWriter
+    content: bytearray = field(default_factory=bytearray)
+
+    async def add(self, content: bytes) -> None:
+        """Adds messages."""
+        self.content += content
+        if len(self.content) > _MOST_HELD:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Sends all messages."""
+        content, self.content = self.content, bytearray()
+        await _say(self.writer, bytes(content))
 
 
 def _settings(content: Reader) -> Iterator[tuple[str, str]]:

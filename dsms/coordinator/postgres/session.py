@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
@@ -25,6 +26,18 @@ Infer = Callable[[str, tuple[int, ...]], Awaitable[tuple[int, ...]]]
 #: Follows a result: yields the subscription, then lines of changes, and the error if it fails.
 Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | SqlFailure, None]]
 _ROWS_A_PIECE = 256
+
+
+class Outgoing(Protocol):
+    """The messages to the client, which may wait until they are flushed."""
+
+    async def add(self, content: bytes) -> None:
+        """Adds messages."""
+        ...
+
+    async def flush(self) -> None:
+        """Sends all messages."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -58,10 +71,10 @@ class Portal:
 
 @dataclass
 class Session:
-    """The prepared statements, portals and state of a client. `send` sends the bytes of messages to the client."""
+    """The prepared statements, portals and state of a client, and the messages to it."""
 
     run: Run
-    send: Callable[[bytes], Awaitable[None]]
+    outgoing: Outgoing
     follow: Follow
     infer: Infer
     prepared: dict[str, Prepared] = field(default_factory=dict)
@@ -91,7 +104,7 @@ class Session:
                 self._skipping = False
                 await self.ready()
             case b"H":
-                return
+                await self.outgoing.flush()
             case _:
                 await self._fail(
                     SqlFailure("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not supported")
@@ -99,13 +112,14 @@ class Session:
 
     async def ready(self) -> None:
         """Tells the client that it may send the next statement."""
-        await self.send(message(b"Z", self.state))
+        await self.outgoing.add(message(b"Z", self.state))
+        await self.outgoing.flush()
 
     async def _query(self, script: str) -> None:
         """The simple protocol: runs statements one by one until one fails."""
         statements, at = statements_in(script), 0
         if not statements:
-            await self.send(message(b"I"))
+            await self.outgoing.add(message(b"I"))
         for sql in statements:
             at = script.index(sql, at)
             if (wanted := _subscription(sql)) is not None:
@@ -132,21 +146,22 @@ class Session:
                     case SqlFailure():
                         return part
                     case Subscribed(columns=columns):
-                        await self.send(messages.copy_out(2 + len(columns)))
+                        await self.outgoing.add(messages.copy_out(2 + len(columns)))
                     case lines:
                         count += len(lines)
-                        await self.send(b"".join(message(b"d", line) for line in lines))
-        await self.send(message(b"c") + message(b"C", messages.text(f"COPY {count}")))
+                        await self.outgoing.add(b"".join(message(b"d", line) for line in lines))
+                await self.outgoing.flush()
+        await self.outgoing.add(message(b"c") + message(b"C", messages.text(f"COPY {count}")))
         return None
 
     async def _answer(self, outcome: Outcome) -> None:
         self._note(outcome)
         for said in outcome.result.notices:
-            await self.send(messages.notice(said))
+            await self.outgoing.add(messages.notice(said))
         if outcome.types:
-            await self.send(messages.row_description(_fields(outcome, [])))
+            await self.outgoing.add(messages.row_description(_fields(outcome, [])))
             await self._rows(outcome, [], 0, len(outcome.result.rows))
-        await self.send(message(b"C", messages.text(outcome.tag)))
+        await self.outgoing.add(message(b"C", messages.text(outcome.tag)))
 
     def _note(self, outcome: Outcome) -> None:
         if outcome.transaction is not None:
@@ -157,7 +172,7 @@ class Session:
         write = [writer_of(type_, binary=bool(form)) for type_, form in zip(outcome.types, forms, strict=True)]
         for piece in _pieces(outcome, first, end):
             rows = (messages.data_row([one(value) for one, value in zip(write, row, strict=True)]) for row in piece)
-            await self.send(b"".join(rows))
+            await self.outgoing.add(b"".join(rows))
 
     async def _parse(self, reader: Reader) -> None:
         name, sql = reader.text(), reader.text()
@@ -171,7 +186,7 @@ class Session:
             return
         plain = sql.strip().rstrip(";")
         self.prepared[name] = Prepared(plain, await self.infer(plain, oids) if parameters_in(plain) else oids)
-        await self.send(message(b"1"))
+        await self.outgoing.add(message(b"1"))
 
     async def _bind(self, reader: Reader) -> None:
         portal, name = reader.text(), reader.text()
@@ -186,7 +201,7 @@ class Session:
         except Malformed as error:
             await self._fail(SqlFailure("08P01", str(error)))
             return
-        await self.send(message(b"2"))
+        await self.outgoing.add(message(b"2"))
 
     async def _describe(self, kind: bytes, name: str) -> None:
         if kind == b"S":
@@ -194,7 +209,7 @@ class Session:
         elif (portal := self.portals.get(name)) is None:
             await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
         elif not gives_rows(portal.sql):
-            await self.send(message(b"n"))
+            await self.outgoing.add(message(b"n"))
         elif await self._ran(portal):
             await self._tell_columns(portal.outcome, portal.formats)
 
@@ -205,10 +220,10 @@ class Session:
             return
         oids = [oid or TEXT.oid for oid in prepared.oids]
         content = len(oids).to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
-        await self.send(message(b"t", content))
+        await self.outgoing.add(message(b"t", content))
         described = described_by(filled(prepared.sql, ["NULL"] * len(oids)))
         if described is None:
-            await self.send(message(b"n"))
+            await self.outgoing.add(message(b"n"))
             return
         outcome = await self.run(described)
         if isinstance(outcome, SqlFailure):
@@ -218,9 +233,9 @@ class Session:
 
     async def _tell_columns(self, outcome: Outcome | None, formats: list[int]) -> None:
         if outcome is None or not outcome.types:
-            await self.send(message(b"n"))
+            await self.outgoing.add(message(b"n"))
         else:
-            await self.send(messages.row_description(_fields(outcome, formats)))
+            await self.outgoing.add(messages.row_description(_fields(outcome, formats)))
 
     async def _ran(self, portal: Portal) -> bool:
         """Runs the statement of a portal unless it has run already. Returns whether there is an outcome."""
@@ -238,14 +253,14 @@ class Session:
             await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
             return
         if not portal.sql.strip():
-            await self.send(message(b"I"))
+            await self.outgoing.add(message(b"I"))
             return
         if not await self._ran(portal):
             return
         outcome = portal.outcome
         assert outcome is not None
         for said in outcome.result.notices if not portal.sent else ():
-            await self.send(messages.notice(said))
+            await self.outgoing.add(messages.notice(said))
         count = len(outcome.result.rows) if outcome.types else 0
         end = min(portal.sent + most, count) if most > 0 else count
         try:
@@ -255,14 +270,14 @@ class Session:
             return
         portal.sent = end
         done = messages.text(outcome.tag)
-        await self.send(message(b"s") if end < count else message(b"C", done))
+        await self.outgoing.add(message(b"s") if end < count else message(b"C", done))
 
     async def _close(self, kind: bytes, name: str) -> None:
         if kind == b"S":
             self.prepared.pop(name, None)
         else:
             self.portals.pop(name, None)
-        await self.send(message(b"3"))
+        await self.outgoing.add(message(b"3"))
 
     async def _fail(self, why: SqlFailure) -> None:
         """Sends an error of the extended protocol: the messages that follow are skipped up to the next Sync."""
@@ -270,7 +285,7 @@ class Session:
         await self._send_error(why)
 
     async def _send_error(self, why: SqlFailure) -> None:
-        await self.send(messages.failure(why.code, why.reason, why.hint, why.position))
+        await self.outgoing.add(messages.failure(why.code, why.reason, why.hint, why.position))
 
 
 def _subscription(sql: str) -> Subscription | SqlFailure | None:

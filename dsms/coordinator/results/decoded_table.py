@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 
 from connectors.kafka.logs.followed_fold import FollowedFold
-from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
+from dsms.coordinator.results.decoded_rows import DecodedRows, RowDecoder
 from dsms.model.objects import Format
 
 
@@ -16,7 +16,7 @@ class DecodedTable:
     have changed, and of the changed rows. One thread at a time may use it."""
 
     def __init__(self, fold: FollowedFold, schema: pa.Schema, form: Format) -> None:
-        self._fold, self._schema, self._format = fold, schema, form
+        self._fold, self._decoder = fold, RowDecoder(schema, form)
         self._base: pa.Table | None = None
         self._places: dict[bytes, int] = {}
 
@@ -58,7 +58,7 @@ class DecodedTable:
         return found
 
     def _decoded(self, values: list[bytes]) -> DecodedRows:
-        return decoded_rows(values, self._schema, self._format)
+        return self._decoder.decoded(values)
 
 
 def _without(table: pa.Table, gone: Sequence[int]) -> Iterator[pa.Table]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
+from connectors.formats import Decoder
 from connectors.formats.record_formats import FORMATS
 from dsms.model.objects import Format
 
@@ -22,5 +23,10 @@ class OwnRows:
 
 def own_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> OwnRows:
     """Decodes rows into columns."""
-    decoded = FORMATS[form].decoder_of_written(schema).decode(values)
+    return rows_by(FORMATS[form].decoder_of_written(schema), values)
+
+
+def rows_by(decoder: Decoder, values: Sequence[bytes]) -> OwnRows:
+    """Decodes rows into columns by a decoder of their format."""
+    decoded = decoder.decode(values)
     return OwnRows(decoded.frame, {refusal.index: refusal.message for refusal in decoded.refused})

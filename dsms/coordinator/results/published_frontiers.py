@@ -10,6 +10,7 @@ from connectors.kafka.client.topics import earliest, latest, partitions_of
 from connectors.kafka.logs.internal_log import Findings, InternalLog
 from connectors.kafka.records.partition_readers import OffsetRange
 from connectors.kafka.records.range_reader import RangeReader, raise_errors
+from dsms.coordinator.results.joined_calls import JoinedCalls
 from dsms.planner.physical.parts.links import ResultPartitions
 from dsms.runtime.epoch.progress_log import LastEntries, found_in_results, published_in_partitions, read_entry
 
@@ -19,24 +20,29 @@ class PublishedFrontiers:
 
     def __init__(self, kafka: KafkaSettings, log: InternalLog) -> None:
         self._log, self._reader, self._lock = log, RangeReader(kafka), threading.Lock()
+        self._reading = JoinedCalls(self._read_on)
         self._last: LastEntries = {}
+        #: The frontiers that were asked for since the last entry, by the result partitions of the queries.
+        self._known: dict[tuple[tuple[str, ResultPartitions], ...], Mapping[str, int]] = {}
         self._findings = Findings()
         self._next: dict[int, int] = {}
 
     def of(self, results: Mapping[str, ResultPartitions]) -> Mapping[str, int]:
         """The frontiers of queries by id, as far as the topic was read; `results` are their result partitions."""
+        asked = tuple(results.items())
         with self._lock:
-            instants = dict(found_in_results(self._log, results.values(), self._findings.left_out))
-            return published_in_partitions(self._last, results, instants).frontiers
+            if (known := self._known.get(asked)) is None:
+                instants = dict(found_in_results(self._log, results.values(), self._findings.left_out))
+                known = self._known[asked] = published_in_partitions(self._last, results, instants).frontiers
+            return known
 
     def close(self) -> None:
         """Closes the consumers."""
         self._reader.close()
 
     def read_on(self) -> None:
-        """Reads up to the end of the committed records."""
-        with self._lock:
-            self._read_on()
+        """Reads up to the end of the records that are committed now. Threads that ask at the same time share a read."""
+        self._reading.call()
 
     def _read_on(self) -> None:
         topic, admin = self._log.topic, self._log.admin
@@ -51,5 +57,7 @@ class PublishedFrontiers:
 
     def _read(self, wanted: OffsetRange) -> None:
         for piece in raise_errors(self._reader.read([wanted])[0]):
-            for entry in self._log.values(piece, read_entry, self._findings):
-                self._last[entry.key] = entry.content
+            with self._lock:
+                self._known.clear()
+                for entry in self._log.values(piece, read_entry, self._findings):
+                    self._last[entry.key] = entry.content

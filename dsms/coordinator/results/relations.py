@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from dsms.tables.clock_rows import clock_rows
 from dsms.tables.equal_values import EqualValues
 from dsms.tables.one_time_query import Relation
 from dsms.tables.select_budget import Budget
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 #: A Kafka message; this module uses its topic, partition and offset.
 Message = Any
@@ -144,6 +144,22 @@ class Relations:
             return self._folded_rows(item, own, catalog, budget) if found is None else found
 
         return rows
+
+    def rows_by_key(
+        self, query: Query, keys: Collection[bytes], catalog: Catalog, budget: Budget
+    ) -> tuple[int, pa.Table]:
+        """The last final instant of a query, and the rows that it has then of some encoded keys. Raises ExternalError
+        if the relation of that instant is not known."""
+        self._published.read_on()
+        kept, instant = self._kept_result(query, catalog), _last_instant(query, self._frontiers([query]))
+        if (rows := kept.rows_at(instant, instant + 1, budget, keys)) is None:  # it is followed for the first time
+            self.make_ready([query.name], catalog, budget)
+            instant = _last_instant(query, self._frontiers([query]))
+            rows = kept.rows_at(instant, instant + 1, budget, keys)
+        self._kept.shrink()
+        if rows is None:
+            raise ExternalError(f'"{query.name}" changes faster than it is read', hint="try again", retryable=True)
+        return instant, rows
 
     def now(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Relation:
         """Reads objects for a statement that changes a table: the current rows of tables, everything else as of one

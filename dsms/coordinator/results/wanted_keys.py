@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import product
 from math import prod
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 
@@ -15,6 +17,8 @@ from dsms.tables.equal_values import EqualValues
 
 #: The most keys that are looked up one by one.
 _MOST = 1_000
+#: Texts that all writers of JSON write alike.
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 
 def wanted_keys(
@@ -32,6 +36,8 @@ def wanted_keys(
     if not all(_comparable(field.type, each) for field, each in zip(key_schema, wanted, strict=True)):
         return None
     rows = list(product(*(sorted(set(each)) for each in wanted)))
+    if form == "json" and all(isinstance(value, int) or _PLAIN.fullmatch(value) for each in wanted for value in each):
+        return [msgspec.json.encode(dict(zip(key_schema.names, row, strict=True))) for row in rows]
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), key_schema, strict=True)]
     frame = pl.DataFrame(pa.table(columns, schema=key_schema))
     encoded = FORMATS[form].encoder_of(key_schema, schema_id).encode(frame)

@@ -16,6 +16,7 @@ from dsms.coordinator.statements.deletion_claims import DeletionClaims
 from dsms.coordinator.statements.environment import ClusterFacts, cluster_environment
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.replacements import Replacements
+from dsms.coordinator.tables.point_selects import PointSelect
 from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -56,6 +57,14 @@ class TableRunner(Protocol):
 
     def send_heartbeats(self) -> None:
         """Sends heartbeats to the readers of tables, if some wait for them."""
+        ...
+
+    def point_select(self, sql: str) -> PointSelect | None:
+        """The SELECT of a text that only looks up rows of a view by key; None for any other text."""
+        ...
+
+    def look_up(self, select: PointSelect, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        """Runs such a SELECT. Raises Forbidden if the principal may not read the view."""
         ...
 
 

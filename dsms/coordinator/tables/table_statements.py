@@ -20,6 +20,7 @@ from connectors.kafka.client.topics import Partition, delete_topic, latest, part
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.relations import Reading, Ready, Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.coordinator.tables.point_selects import PointSelect, PointSelects
 from dsms.coordinator.tables.reads import Reads
 from dsms.coordinator.tables.table_logs import ClusterTables
 from dsms.coordinator.watcher.redis_documents import LeaderView
@@ -76,6 +77,7 @@ class TableStatements:
         self._running, self._reads = threading.Lock(), Reads()
         self._selects, self._writes = SelectPool(limits, limits.selects, _NICENESS), SelectPool(limits, 1)
         self._quick = QuickSelects(limits, self._selects)
+        self._points = PointSelects(self._relations, self._catalog, self._reads, limits)
         self._pace = _HeartbeatPace()
         self._version = -1
         self._joined_partitions: set[Partition] = set()
@@ -207,6 +209,14 @@ class TableStatements:
         message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
         rows = EncodedRows(reply.rows, reply.count)
         return StatementResult("SELECT", message, reply.columns, rows, tuple(map(str, seen)), types=reply.types)
+
+    def point_select(self, sql: str) -> PointSelect | None:
+        """The SELECT of a text that only looks up rows of a view by key; None for any other text."""
+        return self._points.of(sql)
+
+    def look_up(self, select: PointSelect, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        """Runs such a SELECT, which is not one of the limited number of SELECTs that run and wait."""
+        return self._points.answer(select, principal, cancelled)
 
     def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""

@@ -1,0 +1,110 @@
+"""Answers SELECTs that look up rows of a view by key, from the results that are kept ready: without a process and, but
+for the first of each shape, without parsing."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dsms.coordinator.results.relations import Relations
+from dsms.coordinator.results.wanted_keys import wanted_keys
+from dsms.coordinator.tables.reads import Reads
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.limits import Limits
+from dsms.model.objects import Query
+from dsms.model.principal import Principal
+from dsms.model.statement_result import EncodedRows, StatementResult
+from dsms.registration.object_columns import schema_and_keys
+from dsms.statements.registry import parse, resolved_statement
+from dsms.tables.one_time_query import OneTimeQuery, one_time_query_of
+from dsms.tables.point_query import PointQuery, point_query_of
+from dsms.tables.select_budget import Budget, limit_exceeded
+from dsms.tables.text_shape import TextShape, shape_of, with_numbers
+from operators.core.errors import UserError
+
+_MOST_SHAPES = 1_000
+
+
+@dataclass(frozen=True)
+class PointSelect:
+    """A point query over a view, with the encoded keys that it wants."""
+
+    asked: PointQuery
+    view: Query
+    keys: list[bytes]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the text of a shape means with a catalog: a point query over a view with this key, or something else."""
+
+    catalog: Catalog
+    meant: tuple[PointQuery, Query, pa.Schema] | None
+
+
+class PointSelects:
+    """Answers point queries. Several threads may use it."""
+
+    def __init__(self, relations: Relations, catalog: Callable[[], Catalog], reads: Reads, limits: Limits) -> None:
+        self._relations, self._catalog, self._reads, self._limits = relations, catalog, reads, limits
+        self._lock = threading.Lock()
+        self._shapes: OrderedDict[str, _Shape] = OrderedDict()
+
+    def of(self, sql: str) -> PointSelect | None:
+        """The point query of a text; None for any other text."""
+        if sql[:6].upper() != "SELECT" or (shape := shape_of(sql)) is None:
+            return None
+        if (meant := self._meant(shape, self._catalog())) is None:
+            return None
+        asked, view, key_schema = meant
+        keys = wanted_keys(key_schema, asked.wanted(shape.values), view.format, view.key_schema_id)
+        return None if keys is None else PointSelect(asked, view, keys)
+
+    def answer(self, select: PointSelect, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        """The rows at the last final instant. Raises Forbidden if the principal may not read the view."""
+        principal.check_read(select.view.name)
+        budget = Budget.of(self._limits, cancelled)
+        with self._reads.reading():
+            instant, rows = self._relations.rows_by_key(select.view, select.keys, self._catalog(), budget)
+        if rows.num_rows > self._limits.select_rows:
+            raise limit_exceeded("select_rows", f"the answer has more than {self._limits.select_rows} rows")
+        content = select.asked.answer(rows)
+        budget.check_answer(len(content))
+        message = f"{rows.num_rows} row{'' if rows.num_rows == 1 else 's'} at instant {instant}"
+        answered = EncodedRows(content, rows.num_rows)
+        return StatementResult("SELECT", message, select.asked.shown, answered, types=select.asked.types)
+
+    def _meant(self, shape: TextShape, catalog: Catalog) -> tuple[PointQuery, Query, pa.Schema] | None:
+        with self._lock:
+            known = self._shapes.get(shape.text)
+        if known is None or known.catalog is not catalog:
+            known = _Shape(catalog, self._parsed(shape, catalog))
+        with self._lock:
+            self._shapes[shape.text] = known
+            self._shapes.move_to_end(shape.text)
+            if len(self._shapes) > _MOST_SHAPES:
+                self._shapes.popitem(last=False)
+        return known.meant
+
+    def _parsed(self, shape: TextShape, catalog: Catalog) -> tuple[PointQuery, Query, pa.Schema] | None:
+        with suppress(UserError):  # the statement runs, and fails, with its own values
+            statements = parse(with_numbers(shape.text), self._limits)
+            meant = resolved_statement(statements[0], catalog) if len(statements) == 1 else None
+            if isinstance(meant, st.Select) and meant.preference is None:
+                return _over_view(one_time_query_of(meant.select, catalog), catalog, len(shape.values))
+        return None
+
+
+def _over_view(asked: OneTimeQuery, catalog: Catalog, literals: int) -> tuple[PointQuery, Query, pa.Schema] | None:
+    read = [catalog.find(name) for name in asked.objects.values()]
+    if len(read) != 1 or not isinstance(view := read[0], Query) or view.periodic is not None:
+        return None
+    schema, keys = schema_and_keys(view, catalog)
+    query = point_query_of(asked, schema, keys, literals)
+    return None if query is None else (query, view, pa.schema([schema.field(key) for key in keys]))
