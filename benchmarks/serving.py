@@ -1,7 +1,7 @@
 """One row of a view by its key: `python -m benchmarks.serving`.
 
-A table and a view of it have the given numbers of rows. Clients read random rows of the view: through the PostgreSQL
-port by prepared and by simple statements, and through REST; alone, with pauses between the reads, and several at a time.
+A table and a view of it have the given numbers of rows. Clients read random rows of the view: through the port for
+clients of PostgreSQL by prepared and by simple statements, and through REST, one at a time and several at a time.
 With `--written` a client changes rows of the table meanwhile. DuckDB reads the same rows, as an Arrow table in the
 process of the client, in the same run: its times are given beside each latency. Writes `benchmarks/out/serving.json`.
 """

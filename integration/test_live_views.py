@@ -9,13 +9,15 @@ import msgspec
 import pytest
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.client.topics import delete_topic, ensure_topic, topic_ids
+from connectors.kafka.client.topics import delete_topic, ensure_topic, last_times, topic_ids
+from dsms.coordinator.results.missing_instant import NoFinalInstant
 from dsms.coordinator.tables.table_statements import TableStatements
 from dsms.model.limits import Limits
 from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, AccessRules, Forbidden, Principal
 from dsms.model.statement_result import EncodedRows
 from integration.published_views import Change, PublishedViews, changed, published_views, reading, selected
+from operators.core.errors import UserError
 
 SCRIPT = """CREATE STREAM s (k INT, v INT) SOURCE 's';
 CREATE VIEW best WITH (partitions = 2) AS SELECT k, max(v) AS v FROM s GROUP BY k;
@@ -130,6 +132,62 @@ def test_point_queries_over_what_the_caller_may_not_read(views: PublishedViews) 
         select = tables.point_select("SELECT v FROM best WHERE k = 0")
         assert select is not None
         tables.look_up(select, Principal("ann", "reader", AccessRules.of(read=["other"])), threading.Event())
+
+
+def test_a_view_without_a_final_instant_says_what_it_waits_for(kafka: str) -> None:
+    with published_views(kafka, f"c{uuid.uuid4().hex[:10]}", SCRIPT) as made, reading(made, PATIENT) as tables:
+        with pytest.raises(NoFinalInstant, match='view "best" has no final instant yet: topic "s" has no records'):
+            selected(tables, "SELECT * FROM best")
+        publish(made, 1)
+        assert selected(tables, "SELECT * FROM best") == [[1, 1]]
+
+
+def test_last_times(kafka: str) -> None:
+    topic, settings = f"t{uuid.uuid4().hex[:10]}", KafkaSettings(kafka)
+    ensure_topic(settings.admin(), topic, 2)
+    producer = settings.producer()
+    producer.produce(topic, b"x", partition=1, timestamp=1_700_000_000_000)
+    producer.flush(30)
+    assert last_times(settings.admin(), [(topic, 0), (topic, 1)]) == {(topic, 0): None, (topic, 1): 1_700_000_000_000}
+    assert last_times(settings.admin(), [(f"no{topic}", 0)]) == {(f"no{topic}", 0): None}
+
+
+def test_earlier_instants_of_a_complete_view(kafka: str) -> None:
+    view = "CREATE COMPLETE VIEW every AS SELECT k, max(v) AS v FROM s GROUP BY k"
+    script = f"CREATE STREAM s (k INT, v INT) SOURCE 's'; {view}"
+    with published_views(kafka, f"c{uuid.uuid4().hex[:10]}", script) as made, reading(made, PATIENT) as tables:
+        for at in range(1, 10):
+            made.publish({"every": at + 1}, {"every": [change(at, at % KEYS)]})
+        for at in (9, 4, 0, 7, 1):
+            assert selected(tables, f"SELECT * FROM every AS OF {at} ORDER BY k") == rows_at(at)
+        with pytest.raises(UserError, match="instant 10 is not final yet") as error:
+            selected(tables, "SELECT * FROM every AS OF 10")
+        assert error.value.hint == '"every" is final up to 9'
+
+
+def test_earlier_instants_of_a_compacted_view(views: PublishedViews) -> None:
+    with reading(views, PATIENT) as tables:
+        assert selected(tables, "SELECT * FROM best AS OF 9 ORDER BY k") == rows_at(9)
+        for at in (10, 11, 12):
+            publish(views, at)
+        for at in (12, 9, 11):
+            assert selected(tables, f"SELECT * FROM best AS OF {at} ORDER BY k") == rows_at(at)
+        with pytest.raises(UserError, match="its topic is compacted") as error:
+            selected(tables, "SELECT * FROM best AS OF 3")
+        assert error.value.hint == "the earliest instant is 9 now; the topic of CREATE COMPLETE VIEW keeps all changes"
+
+
+def test_earlier_instants_of_a_table(kafka: str) -> None:
+    script = "CREATE TABLE t (k INT PRIMARY KEY, name TEXT)"
+    with published_views(kafka, f"c{uuid.uuid4().hex[:10]}", script) as made, reading(made, PATIENT) as tables:
+        changed(tables, "INSERT INTO t VALUES (1, 'a')")
+        first = tables.relation("t", None, 9).instant
+        changed(tables, "UPDATE t SET name = 'b'")
+        assert selected(tables, f"SELECT name FROM t AS OF {first}") == [["a"]]
+        assert selected(tables, "SELECT name FROM t AS OF now() - INTERVAL '1' DAY") == []
+        assert selected(tables, "SELECT name FROM t AS OF now()") == [["b"]]
+        with pytest.raises(UserError, match="is not final yet"):
+            selected(tables, "SELECT name FROM t AS OF now() + INTERVAL '1' HOUR")
 
 
 def test_a_view_that_was_dropped_and_created_again(views: PublishedViews, kafka: str) -> None:

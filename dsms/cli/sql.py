@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 
 import typer
 
+from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_error, print_json, print_result
 from dsms.model.statement_result import StatementResult
@@ -35,7 +36,19 @@ class InMemory:
         return self._session.run(sql)
 
 
-def sql(
+class Waiting:
+    """A session at the coordinator, whose SELECTs wait some seconds for results that have no final instant yet."""
+
+    def __init__(self, client: ApiClient, wait_s: float) -> None:
+        self._client, self._wait_s = client, wait_s
+        self.sources, self.streams, self.queries = client.sources, client.streams, client.queries
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        """The statements' results."""
+        return self._client.execute(sql, wait_s=self._wait_s)
+
+
+def sql(  # noqa: PLR0913  one parameter per option
     execute: Annotated[str | None, typer.Option("-e", "--execute", help="Run these statements and exit.")] = None,
     file: Annotated[
         Path | None,
@@ -44,6 +57,9 @@ def sql(
     in_memory: Annotated[
         bool, typer.Option("--in-memory", help="Run the statements in this process, without a cluster.")
     ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, max=3600, help="Seconds to wait for results that have no final instant yet.")
+    ] = 0.0,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -55,7 +71,9 @@ def sql(
     if execute is not None and file is not None:
         raise typer.BadParameter("-e and -f cannot be used together")
     with ExitStack() as stack:
-        session: Session = InMemory() if in_memory else stack.enter_context(connect(coordinator, data_dir))
+        session: Session = (
+            InMemory() if in_memory else Waiting(stack.enter_context(connect(coordinator, data_dir)), wait)
+        )
         text = _script(execute, file)
         if text is not None:
             run(session, text, output)

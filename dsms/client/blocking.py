@@ -71,9 +71,10 @@ class Client:
         """Closes the connections."""
         self._http.close()
 
-    def execute(self, sql: str) -> list[StatementResult]:
-        """Runs statements in order and returns their results; when one fails, the effects of earlier ones remain."""
-        return self._do(calls.execute(sql, once=self._attempts > 1))
+    def execute(self, sql: str, *, wait_s: float = 0.0) -> list[StatementResult]:
+        """Runs statements in order and returns their results; when one fails, the effects of earlier ones remain. A
+        SELECT waits up to `wait_s` seconds for a result that has no final instant yet."""
+        return self._do(calls.execute(sql, once=self._attempts > 1, wait_s=wait_s))
 
     def create_view(self, name: str, query: object) -> StatementResult:
         """Creates a view from a query: SQL text, or a query that SQLAlchemy, sqlglot or Ibis has built."""

@@ -48,13 +48,14 @@ class _Results(msgspec.Struct):
     results: list[StatementResult]
 
 
-def execute(sql: str, *, once: bool) -> Call[list[StatementResult]]:
+def execute(sql: str, *, once: bool, wait_s: float = 0.0) -> Call[list[StatementResult]]:
     """Runs statements; with `once` the call has an idempotency key, so that it may be sent again but takes effect once.
+    A SELECT waits up to `wait_s` seconds for a result that has no final instant yet.
 
     >>> execute("SHOW STREAMS", once=False).content
     b'{"sql":"SHOW STREAMS"}'
     """
-    body = msgspec.json.encode({"sql": sql})
+    body = msgspec.json.encode({"sql": sql} | ({"wait_s": wait_s} if wait_s else {}))
     headers = {**_JSON, **_key(once)}
     return Call("POST", "/v1/statements", _statement_results, content=body, headers=headers, repeatable=once)
 

@@ -162,10 +162,12 @@ class Principal:
 
 @dataclass(frozen=True)
 class Caller:
-    """The principal of one call, and the call's id in the log and the audit log."""
+    """The principal of one call, the call's id in the log and the audit log, and for how many seconds its statements
+    wait for results that have no final instant yet."""
 
     principal: Principal
     request_id: str = ""
+    wait_s: float = 0.0
 
 
 #: The caller of every call if the coordinator has no tokens.

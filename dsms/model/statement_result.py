@@ -19,7 +19,8 @@ class StatementResult:
     `statement` is the kind of statement in capitals, `message` one line for people. SHOW, DESCRIBE, EXPLAIN and the
     one-time SELECT fill `columns` and `rows`. `notices` describe the defaults and decisions that were applied. `name`
     is the name of the created object, which is generated for an anonymous query. `types` are the column types of a
-    one-time SELECT in DuckDB's names.
+    one-time SELECT in DuckDB's names. `instant` is the one at which a SELECT was answered, and `behind_ms` how many
+    milliseconds it was before the present, if instants are times.
 
     >>> StatementResult("CREATE STREAM", 'stream "s" created', name="s").rows
     ()
@@ -32,6 +33,8 @@ class StatementResult:
     notices: tuple[str, ...] = ()
     name: str | None = None
     types: tuple[str, ...] = ()
+    instant: int | None = None
+    behind_ms: int | None = None
 
     def documents(self) -> list[dict[str, object]]:
         """The rows as dicts. A column with the name of an earlier column gets a number, as in DuckDB's subqueries.

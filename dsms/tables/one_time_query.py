@@ -18,6 +18,7 @@ from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, re
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
 from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
+from dsms.tables.as_of import take_instant
 from dsms.tables.column_names import name_columns
 from dsms.tables.select_wire import EngineFunction
 
@@ -29,12 +30,13 @@ Relation = Callable[[str], pa.Table]
 class OneTimeQuery:
     """A one-time query without its input: its text, and the names in the catalog of the objects that it reads,
     by their names in the text. `given` are further relations by name, which are not in the catalog; `query` is the
-    syntax tree of the text."""
+    syntax tree of the text, `as_of` the instant that the text names."""
 
     sql: str
     objects: dict[str, str]
     given: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     query: exp.Expr | None = field(default=None, repr=False, compare=False)
+    as_of: int | None = field(default=None, repr=False)
 
     def at(self, now: dt.datetime) -> OneTimeQuery:
         """The query as it is asked at an instant: `now()` has this value."""
@@ -92,17 +94,20 @@ def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.
     _name_columns_of_values(resolved)
     name_columns(resolved)
     names: dict[str, str] = {}
+    found: list[exp.Table] = []
     for table in list(resolved.find_all(exp.Table)):
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):
             continue
         if isinstance(table.this, exp.Func) or not is_common(table):
+            found.append(table)
             read = _object_named(table, catalog)
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
+    as_of = take_instant(found)
     refuse_user_defined_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
     text = resolved.sql(dialect="duckdb", comments=False)
-    return OneTimeQuery(text, {alias: name for name, alias in names.items()}, given or {}, resolved)
+    return OneTimeQuery(text, {alias: name for name, alias in names.items()}, given or {}, resolved, as_of)
 
 
 def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:

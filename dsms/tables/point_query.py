@@ -60,7 +60,7 @@ def point_query_of(asked: OneTimeQuery, schema: pa.Schema, keys: Sequence[str], 
     """The point query of a query over one object with a key, whose text has this number of literals, numbered as by
     `with_numbers`; None if it is not one."""
     select = asked.query
-    if not keys or len(asked.objects) != 1 or not isinstance(select, exp.Select):
+    if not keys or asked.as_of is not None or len(asked.objects) != 1 or not isinstance(select, exp.Select):
         return None
     ((alias, name),) = asked.objects.items()
     selected = _selected(select, alias, schema)

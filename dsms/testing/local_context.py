@@ -56,8 +56,8 @@ class Session(Protocol):
         """The measurements of the queries."""
         ...
 
-    def relation(self, name: str) -> list[dict[str, object]]:
-        """The last relation of a stream, view, query or table."""
+    def relation(self, name: str, at: int | None = None) -> list[dict[str, object]]:
+        """The relation of a stream, view, query or table at an instant, by default the last one."""
         ...
 
 
@@ -97,7 +97,8 @@ class LocalContext:
     def select(self, statement: st.Select) -> StatementResult:
         """Runs a one-time SELECT over the last relations of streams, views and tables."""
         catalog, select = self.session.catalog, at_instant(statement.select, self._now())
-        asked, relation = one_time_query_of(select, catalog), as_shown(self._rows, catalog)
+        asked = one_time_query_of(select, catalog)
+        relation = as_shown(partial(self._rows, at=asked.as_of), catalog)
         if statement.preference is None:
             columns, rows, types = typed_answer(asked.over(relation))
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, types=types)
@@ -133,8 +134,8 @@ class LocalContext:
     def _now(self) -> dt.datetime:
         return dt.datetime.fromtimestamp(self.session.now() / 1_000, dt.UTC)
 
-    def _rows(self, name: str) -> pa.Table:
-        return as_table(name, self.session.relation(name), self.session.catalog)
+    def _rows(self, name: str, at: int | None = None) -> pa.Table:
+        return as_table(name, self.session.relation(name, at), self.session.catalog)
 
     def reports(self) -> Sequence[Report]:
         """The measurements of the queries, as the report of a fragment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -183,6 +184,30 @@ def latest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, i
 def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
     """The offset after the last record of each partition, including records of open transactions."""
     return _offsets(admin, wanted, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+#: The errors of requests about a topic or partition that does not exist; without leaders, the client asks nobody.
+_UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT)
+
+
+def last_times(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int | None]:
+    """The greatest timestamp of the records of each partition, in milliseconds since 1970; None without records."""
+    specs = {TopicPartition(*partition): OffsetSpec.max_timestamp() for partition in sorted(set(wanted))}
+    if not specs:
+        return {}
+    with translated("asking for the times of the last records"):
+        futures = admin.list_offsets(specs, request_timeout=TIMEOUT_S)
+        return {(place.topic, place.partition): _timestamp(future) for place, future in futures.items()}
+
+
+def _timestamp(future: Any) -> int | None:
+    try:
+        found = future.result()
+    except KafkaException as error:
+        if error.args[0].code() in _UNKNOWN:
+            return None
+        raise
+    return int(found.timestamp) if found.offset >= 0 else None
 
 
 class _Moving(ExternalError):

@@ -26,6 +26,8 @@ class StatementResultModel(BaseModel):
     types: list[str] = Field(
         description="types of the columns of a one-time SELECT, in DuckDB's names", examples=[["INTEGER"]]
     )
+    instant: int | None = Field(None, description="the instant at which a one-time SELECT was answered")
+    behind_ms: int | None = Field(None, description="how many ms that instant was in the past, if instants are times")
 
 
 class ErrorDetail(BaseModel):

@@ -69,6 +69,10 @@ class PermittedService:
     relation = _of_readable(Coordinator.relation)
     dead_letters = _of_readable(Coordinator.dead_letters)
 
+    def waiting(self, wait_s: float) -> PermittedService:
+        """The service for a caller whose SELECTs wait some seconds for results that have no final instant yet."""
+        return replace(self, caller=replace(self.caller, wait_s=wait_s)) if wait_s else self
+
     @property
     def _principal(self) -> Principal:
         return self.caller.principal

@@ -25,6 +25,9 @@ class StatementsRequest(BaseModel):
         description="statements separated by semicolons",
         examples=["CREATE STREAMED VIEW hot AS SELECT room, temperature FROM R(readings) WHERE temperature > 30;"],
     )
+    wait_s: float = Field(
+        0.0, ge=0, le=3600, description="how many seconds a SELECT waits for a result that has no final instant yet"
+    )
 
 
 class StatementsResponse(BaseModel):
@@ -50,7 +53,7 @@ def statements_router(backend: Backend) -> APIRouter:
     async def statements(
         call: Request, service: CallerService, request: StatementsRequest, idempotency_key: IdempotencyKey = None
     ) -> Response:
-        sql = request.sql
+        sql, service = request.sql, service.waiting(request.wait_s)
 
         def run(cancelled: threading.Event) -> Response:
             act = partial(_executed, service, sql, cancelled)

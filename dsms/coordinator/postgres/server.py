@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -26,8 +26,9 @@ from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.messages import Malformed, Reader, message
 from dsms.coordinator.postgres.parameter_types import Schemas, parameter_types
 from dsms.coordinator.postgres.session import Session
+from dsms.coordinator.postgres.session_settings import SessionSettings
 from dsms.coordinator.postgres.session_values import SETTINGS
-from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused
+from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused, typed
 from dsms.coordinator.postgres.subscriptions import SETTINGS as SUBSCRIPTIONS
 from dsms.coordinator.postgres.subscriptions import Results, Subscribed, Subscription, subscribed
 from dsms.coordinator.results.feed import Feeds
@@ -125,7 +126,12 @@ class PostgresServer:
         """Serves all requests of an admitted client."""
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
         follow = partial(self._followed, caller, key)
-        session = Session(partial(self._run, caller, key), _Outgoing(writer), follow, partial(self._inferred, caller))
+        session = Session(
+            partial(self._run, caller, key, SessionSettings()),
+            _Outgoing(writer),
+            follow,
+            partial(self._inferred, caller),
+        )
         known = SETTINGS | {"application_name": settings.get("application_name", "")}
         told = [message(b"S", messages.text(name) + messages.text(value)) for name, value in known.items()]
         await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
@@ -174,10 +180,16 @@ class PostgresServer:
             raise ClientRejected("28P01", "the password is not a known token; use an API token as the password")
         return principal
 
-    async def _run(self, caller: Caller, key: tuple[int, int], sql: str) -> Outcome | SqlFailure:
+    async def _run(
+        self, caller: Caller, key: tuple[int, int], settings: SessionSettings, sql: str
+    ) -> Outcome | SqlFailure:
         cancelled = self._running[key] = threading.Event()
         try:
-            return await asyncio.to_thread(outcome_of, sql, self.service, caller, cancelled)
+            if (answer := settings.answer(sql)) is not None:
+                return typed(answer)
+            waiting = replace(caller, wait_s=settings.wait_s)
+            outcome = await asyncio.to_thread(outcome_of, sql, self.service, waiting, cancelled)
+            return replace(outcome, result=settings.noted(outcome.result))
         except DsmsError as error:
             return refused(error_for(caller.principal, error), sql)
         except Exception:

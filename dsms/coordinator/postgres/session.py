@@ -6,17 +6,19 @@ PostgreSQL, it skips the messages between an error of the extended protocol and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from dsms.coordinator.postgres import messages
+from dsms.coordinator.postgres.cursors import Cursor, CursorFailure, Cursors, without_moving
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
 from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure, described_by, gives_rows, refused
 from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, subscription_of
 from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
+from dsms.model.statement_result import Row
 from operators.core.errors import SqlError
 
 #: Runs a statement; returns its outcome, or the error.
@@ -60,13 +62,13 @@ class Prepared:
 
 @dataclass
 class Portal:
-    """A statement that is ready to run, the formats (text or binary) that the client wants for its columns, its
-    outcome, and the number of rows sent so far."""
+    """A statement that is ready to run, the formats (text or binary) that the client wants for its columns, and, once
+    it has run, its outcome and the position in its rows."""
 
+    name: str
     sql: str
     formats: list[int]
-    outcome: Outcome | None = None
-    sent: int = 0
+    cursor: Cursor | None = None
 
 
 @dataclass
@@ -79,6 +81,7 @@ class Session:
     infer: Infer
     prepared: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
+    cursors: Cursors = field(default_factory=Cursors)
     state: bytes = messages.IDLE
     _skipping: bool = False
 
@@ -129,13 +132,28 @@ class Session:
                     break
                 at += len(sql)
                 continue
-            outcome = await self.run(sql)
+            outcome = await self._ran_statement(sql)
             if isinstance(outcome, SqlFailure):
                 await self._send_error(outcome.moved(at))
                 break
             await self._answer(outcome)
             at += len(sql)
         await self.ready()
+
+    async def _ran_statement(self, sql: str) -> Outcome | SqlFailure:
+        """The outcome of a statement, which may be about a cursor."""
+        try:
+            if (outcome := self.cursors.answer(sql)) is not None:
+                return outcome
+            if (declared := self.cursors.declared(sql)) is None:
+                return await self.run(sql)
+            answered = await self.run(declared.query)
+            if isinstance(answered, SqlFailure):
+                return answered.moved(sql.find(declared.query))
+            held = declared.held or self.state != messages.IN_TRANSACTION
+            return self.cursors.open(declared, answered, held=held)
+        except CursorFailure as error:
+            return error.failure
 
     async def _copied(self, wanted: Subscription) -> SqlFailure | None:
         """Sends the changes of a result by COPY until they end. Returns the error if one has ended them early."""
@@ -160,17 +178,20 @@ class Session:
             await self.outgoing.add(messages.notice(said))
         if outcome.types:
             await self.outgoing.add(messages.row_description(_fields(outcome, [])))
-            await self._rows(outcome, [], 0, len(outcome.result.rows))
+            await self._rows(outcome, [], outcome.result.rows[:])
         await self.outgoing.add(message(b"C", messages.text(outcome.tag)))
 
     def _note(self, outcome: Outcome) -> None:
+        if outcome.transaction is False:
+            self.cursors.end_transaction()
         if outcome.transaction is not None:
             self.state = messages.IN_TRANSACTION if outcome.transaction else messages.IDLE
 
-    async def _rows(self, outcome: Outcome, formats: list[int], first: int, end: int) -> None:
+    async def _rows(self, outcome: Outcome, formats: list[int], listed: Sequence[Row]) -> None:
         forms = _each(formats, len(outcome.types))
         write = [writer_of(type_, binary=bool(form)) for type_, form in zip(outcome.types, forms, strict=True)]
-        for piece in _pieces(outcome, first, end):
+        for at in range(0, len(listed), _ROWS_A_PIECE):
+            piece = listed[at : at + _ROWS_A_PIECE]
             rows = (messages.data_row([one(value) for one, value in zip(write, row, strict=True)]) for row in piece)
             await self.outgoing.add(b"".join(rows))
 
@@ -197,7 +218,7 @@ class Session:
             await self._fail(SqlFailure("26000", f'there is no prepared statement "{name}"'))
             return
         try:
-            self.portals[portal] = Portal(prepared.with_values(values, formats), wanted)
+            self.portals[portal] = Portal(portal, prepared.with_values(values, formats), wanted)
         except Malformed as error:
             await self._fail(SqlFailure("08P01", str(error)))
             return
@@ -206,12 +227,14 @@ class Session:
     async def _describe(self, kind: bytes, name: str) -> None:
         if kind == b"S":
             await self._describe_statement(name)
+        elif (cursor := self.cursors.columns(name)) is not None:
+            await self._tell_columns(cursor, [])
         elif (portal := self.portals.get(name)) is None:
             await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
         elif not gives_rows(portal.sql):
             await self.outgoing.add(message(b"n"))
         elif await self._ran(portal):
-            await self._tell_columns(portal.outcome, portal.formats)
+            await self._tell_columns(portal.cursor.outcome if portal.cursor else None, portal.formats)
 
     async def _describe_statement(self, name: str) -> None:
         """Sends the types of the parameters, and the columns of the statement when all parameters are NULL."""
@@ -221,11 +244,11 @@ class Session:
         oids = [oid or TEXT.oid for oid in prepared.oids]
         content = len(oids).to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
         await self.outgoing.add(message(b"t", content))
-        described = described_by(filled(prepared.sql, ["NULL"] * len(oids)))
+        described = without_moving(prepared.sql) or described_by(filled(prepared.sql, ["NULL"] * len(oids)))
         if described is None:
             await self.outgoing.add(message(b"n"))
             return
-        outcome = await self.run(described)
+        outcome = await self._ran_statement(described)
         if isinstance(outcome, SqlFailure):
             await self._fail(outcome)
         else:
@@ -239,13 +262,15 @@ class Session:
 
     async def _ran(self, portal: Portal) -> bool:
         """Runs the statement of a portal unless it has run already. Returns whether there is an outcome."""
-        if portal.outcome is None:
-            outcome = await self.run(portal.sql)
+        if portal.cursor is None:
+            outcome = await self._ran_statement(portal.sql)
             if isinstance(outcome, SqlFailure):
                 await self._fail(outcome)
                 return False
             self._note(outcome)
-            portal.outcome = outcome
+            portal.cursor = Cursor(outcome, outcome.result.rows[:] if outcome.types else [])
+            if portal.name:
+                self.cursors.of_portals[portal.name] = portal.cursor
         return True
 
     async def _execute(self, name: str, most: int) -> None:
@@ -257,26 +282,25 @@ class Session:
             return
         if not await self._ran(portal):
             return
-        outcome = portal.outcome
-        assert outcome is not None
-        for said in outcome.result.notices if not portal.sent else ():
+        cursor = portal.cursor
+        assert cursor is not None
+        for said in cursor.outcome.result.notices if not cursor.at else ():
             await self.outgoing.add(messages.notice(said))
-        count = len(outcome.result.rows) if outcome.types else 0
-        end = min(portal.sent + most, count) if most > 0 else count
+        rows = cursor.moved("forward", most if most > 0 else None)
         try:
-            await self._rows(outcome, portal.formats, portal.sent, end)
+            await self._rows(cursor.outcome, portal.formats, rows)
         except Unwritable as error:
             await self._fail(SqlFailure("0A000", str(error)))
             return
-        portal.sent = end
-        done = messages.text(outcome.tag)
-        await self.outgoing.add(message(b"s") if end < count else message(b"C", done))
+        done = message(b"C", messages.text(cursor.outcome.tag))
+        await self.outgoing.add(message(b"s") if cursor.at < len(cursor.rows) else done)
 
     async def _close(self, kind: bytes, name: str) -> None:
         if kind == b"S":
             self.prepared.pop(name, None)
         else:
             self.portals.pop(name, None)
+            self.cursors.of_portals.pop(name, None)
         await self.outgoing.add(message(b"3"))
 
     async def _fail(self, why: SqlFailure) -> None:
@@ -308,9 +332,3 @@ def _each(formats: list[int], count: int) -> list[int]:
     if formats and len(formats) != count:
         raise Malformed(f"there are {len(formats)} formats for {count} values")
     return formats or [0] * count
-
-
-def _pieces(outcome: Outcome, first: int, end: int) -> Iterator[list[tuple[object, ...]]]:
-    rows = list(outcome.result.rows[first:end])
-    for at in range(0, len(rows), _ROWS_A_PIECE):
-        yield rows[at : at + _ROWS_A_PIECE]

@@ -15,6 +15,7 @@ from dsms.coordinator.postgres.builtin_answers import builtin_answer
 from dsms.coordinator.postgres.catalog import UnknownRelation, asked_of_catalog, catalog_query
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
+from dsms.coordinator.results.missing_instant import NoFinalInstant
 from dsms.model import statements as st
 from dsms.model.catalog import NotFound
 from dsms.model.principal import Caller, Forbidden
@@ -29,6 +30,7 @@ from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 _READING = ("SELECT", "WITH", "VALUES", "SHOW", "DESCRIBE", "EXPLAIN")
 #: Classes of errors with their SQLSTATE; the first match applies.
 _CODES: tuple[tuple[type[DsmsError], str], ...] = (
+    (NoFinalInstant, "55000"),
     (NotFound, "42P01"),
     (UnknownRelation, "42P01"),
     (UnknownColumn, "42703"),
@@ -78,7 +80,7 @@ class Outcome:
         """
         statement = self.result.statement
         if self.result.columns and statement not in ("INSERT", "UPDATE", "DELETE"):
-            return f"SELECT {len(self.result.rows)}"
+            return f"{'FETCH' if statement == 'FETCH' else 'SELECT'} {len(self.result.rows)}"
         count = re.match(r"\d+", self.result.message)
         if statement not in ("INSERT", "UPDATE", "DELETE") or count is None:
             return statement
@@ -88,14 +90,15 @@ class Outcome:
 def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:
     """Runs one statement and returns its outcome. Raises the errors of the coordinator."""
     if (known := builtin_answer(sql, caller.principal.name)) is not None:
-        return _typed(known.result, known.transaction)
+        return typed(known.result, known.transaction)
     if (query := catalog_query(sql)) is not None:
         asked = asked_of_catalog(query, service.readable(caller), caller.principal.name)
-        return _typed(service.answered(asked, cancelled))
-    return _typed(service.execute(sql, caller, cancelled)[-1])
+        return typed(service.answered(asked, cancelled))
+    return typed(service.execute(sql, caller, cancelled)[-1])
 
 
-def _typed(result: StatementResult, transaction: bool | None = None) -> Outcome:
+def typed(result: StatementResult, transaction: bool | None = None) -> Outcome:
+    """The outcome with this result."""
     if result.types:
         types = tuple(map(type_of, result.types))
     else:
@@ -134,8 +137,8 @@ def described_by(sql: str) -> str | None:
 
 
 def gives_rows(sql: str) -> bool:
-    """Whether a statement may return rows: it reads, or it has RETURNING."""
-    return reads(sql) or "RETURNING" in sql.upper()
+    """Whether a statement may return rows: it reads, it has RETURNING, or it reads a cursor."""
+    return reads(sql) or "RETURNING" in sql.upper() or words(sql, 1) == ("FETCH",)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -14,18 +14,22 @@ import pyarrow as pa
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import PROGRESS
+from connectors.kafka.client.topics import last_times
 from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.kept_results import KafkaTopicLog, KeptResults
+from dsms.coordinator.results.missing_instant import NoFinalInstant, reasons
 from dsms.coordinator.results.published_frontiers import PublishedFrontiers
 from dsms.coordinator.results.wanted_keys import wanted_keys
+from dsms.model import properties
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Table, kind_of
+from dsms.model.objects import Object, Query, Source, Table, kind_of
 from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
+from dsms.sql.binder.bind import plan_of
 from dsms.tables.clock_rows import clock_rows
 from dsms.tables.equal_values import EqualValues
 from dsms.tables.one_time_query import Relation
@@ -38,6 +42,8 @@ Message = Any
 Ready = Mapping[str, KeptResult]
 #: The most seconds to wait until an instant is final in all results of a SELECT at which all of them are known.
 _READY_S = 5.0
+#: The most reasons why a result has no final instant that a message has.
+_MOST_REASONS = 3
 
 
 class CurrentTables(Protocol):
@@ -97,7 +103,7 @@ class Relations:
         while queries:
             self._published.read_on()
             frontiers = self._frontiers(queries)
-            common = min(_last_instant(query, frontiers) for query in queries)
+            common = min(self._final_instant(query, frontiers, catalog) for query in queries)
             for query in queries:
                 ready[query.id].follow(_last_instant(query, frontiers) + 1, budget)
             if max(kept.floor for kept in ready.values()) <= common or time.monotonic() > deadline:
@@ -141,7 +147,7 @@ class Relations:
             kept = reading.ready.get(item.id) or self._kept_result(item, catalog)
             assert own is not None
             found = self._kept_rows(item, kept, own, budget, values)
-            return self._folded_rows(item, own, catalog, budget) if found is None else found
+            return self._folded_rows(item, own, kept.floor, catalog, budget) if found is None else found
 
         return rows
 
@@ -151,7 +157,8 @@ class Relations:
         """The last final instant of a query, and the rows that it has then of some encoded keys. Raises ExternalError
         if the relation of that instant is not known."""
         self._published.read_on()
-        kept, instant = self._kept_result(query, catalog), _last_instant(query, self._frontiers([query]))
+        kept = self._kept_result(query, catalog)
+        instant = self._final_instant(query, self._frontiers([query]), catalog)
         if (rows := kept.rows_at(instant, instant + 1, budget, keys)) is None:  # it is followed for the first time
             self.make_ready([query.name], catalog, budget)
             instant = _last_instant(query, self._frontiers([query]))
@@ -176,6 +183,10 @@ class Relations:
         last = self.common_instant([name], catalog)
         if last is None:
             return _given(instant, name)
+        table = catalog.find(name)
+        if isinstance(table, Table) and instant is not None and last < instant <= time.time_ns() // 1_000_000:
+            self._tables.send_heartbeats(catalog.written_tables())
+            last = self._tables.last_instant([table])
         if instant is not None and instant > last:
             raise UserError(f"instant {instant} is not final yet", hint=f'"{name}" is final up to {last}')
         return last if instant is None else instant
@@ -190,8 +201,8 @@ class Relations:
         self._kept.shrink()
         return rows
 
-    def _folded_rows(self, item: Query, instant: int, catalog: Catalog, budget: Budget) -> pa.Table:
-        """The rows at an instant before those that are kept, from the start of the topic."""
+    def _folded_rows(self, item: Query, instant: int, known: int, catalog: Catalog, budget: Budget) -> pa.Table:
+        """The rows at an instant before the first `known` one that is kept, from the start of the topic."""
         schema, keys = schema_and_keys(item, catalog)
         empty = partial(Fold, keyed=bool(keys), at=instant, refused=self._refused, marked_by=item.marked_by)
         fold, rows = self._folded(item, schema, empty(), budget)
@@ -200,7 +211,7 @@ class Relations:
         if fold.later and keys and item.output != "complete":
             raise UserError(
                 f'"{item.name}" has changed after instant {instant}, and its topic is compacted',
-                hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps all changes",
+                hint=f"the earliest instant is {known} now; the topic of CREATE COMPLETE VIEW keeps all changes",
             )
         return rows.table
 
@@ -209,6 +220,23 @@ class Relations:
             fold.take(piece)
             budget.check_relation(item.name, fold.bytes)
         return fold, decoded_rows(list(fold.values()), schema, item.format)
+
+    def _final_instant(self, query: Query, frontiers: dict[str, int], catalog: Catalog) -> int:
+        """The last final instant of a query. Raises NoFinalInstant, with what it waits for, if there is none."""
+        try:
+            return _last_instant(query, frontiers)
+        except NoFinalInstant as error:
+            read = [] if query.paused else properties.sources(plan_of(query.name, catalog))
+            waits = [reason for source in read if source.marked_by is None for reason in self._waits(source)]
+            if query.paused:
+                waits = [f'it is paused: RESUME {query.kind.upper()} "{query.name}"']
+            if not waits:
+                raise
+            raise NoFinalInstant(f"{error.message}: {', '.join(waits[:_MOST_REASONS])}", hint=error.hint) from error
+
+    def _waits(self, source: Source) -> Iterator[str]:
+        places = [(source.topic, partition) for partition in range(source.partitions)]
+        return reasons(source, last_times(self._admin, places), time.time_ns() // 1_000_000)
 
     def _refused(self, message: Message, reason: str) -> None:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
@@ -239,5 +267,6 @@ def _readable(item: Object) -> Query | Table:
 def _last_instant(query: Query, frontiers: dict[str, int]) -> int:
     frontier = max((at for at in (frontiers.get(query.id), query.since) if at is not None), default=None)
     if frontier is None:
-        raise UserError(f'{query.kind} "{query.name}" has no final instant yet', hint="try again when it has results")
+        hint = "try again when it has results, or wait for them"
+        raise NoFinalInstant(f'{query.kind} "{query.name}" has no final instant yet', hint=hint)
     return frontier - 1

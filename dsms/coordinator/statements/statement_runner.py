@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.catalog.system_objects import refuse_reserved
+from dsms.coordinator.results.missing_instant import awaited_instant
 from dsms.coordinator.statements.cluster_context import ClusterContext
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.model import statements as st
@@ -86,7 +88,8 @@ class StatementRunner:
             return None
         with audited(self._parts.audit, caller, sql):
             self._parts.store.settle()
-            return self._parts.tables.look_up(select, caller.principal, cancelled)
+            look_up = partial(self._parts.tables.look_up, select, caller.principal, cancelled)
+            return awaited_instant(look_up, caller.wait_s, cancelled)
 
 
 def _run(statement: Permitted, parts: ClusterParts) -> StatementResult:
@@ -97,7 +100,8 @@ def _run(statement: Permitted, parts: ClusterParts) -> StatementResult:
             now = now.at(parts.store.catalog)  # another client may have changed it meanwhile
         with readable_sqlglot_errors():
             _check(now.meant, parts)
-            return run(now.meant, ClusterContext(parts))
+            answer = partial(run, now.meant, ClusterContext(parts))
+            return awaited_instant(answer, parts.caller.wait_s, parts.cancelled)
 
 
 def _check(statement: st.Statement, parts: ClusterParts) -> None:

@@ -4,10 +4,11 @@ for the first of each shape, without parsing."""
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from dsms.coordinator.results.wanted_keys import wanted_keys
 from dsms.coordinator.tables.reads import Reads
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.freshness import answered_at, behind_ms
 from dsms.model.limits import Limits
 from dsms.model.objects import Query
 from dsms.model.principal import Principal
@@ -76,9 +78,8 @@ class PointSelects:
             raise limit_exceeded("select_rows", f"the answer has more than {self._limits.select_rows} rows")
         content = select.asked.answer(rows)
         budget.check_answer(len(content))
-        message = f"{rows.num_rows} row{'' if rows.num_rows == 1 else 's'} at instant {instant}"
         answered = EncodedRows(content, rows.num_rows)
-        return StatementResult("SELECT", message, select.asked.shown, answered, types=select.asked.types)
+        return fresh(StatementResult("SELECT", "", select.asked.shown, answered, types=select.asked.types), instant)
 
     def _meant(self, shape: TextShape, catalog: Catalog) -> tuple[PointQuery, Query, pa.Schema] | None:
         with self._lock:
@@ -99,6 +100,13 @@ class PointSelects:
             if isinstance(meant, st.Select) and meant.preference is None:
                 return _over_view(one_time_query_of(meant.select, catalog), catalog, len(shape.values))
         return None
+
+
+def fresh(result: StatementResult, instant: int | None) -> StatementResult:
+    """The answer to a SELECT at an instant, with a message that says how far it is behind the present."""
+    behind, count = behind_ms(instant, time.time_ns() // 1_000_000), len(result.rows)
+    message = f"{count} row{'' if count == 1 else 's'}{answered_at(instant, behind)}"
+    return replace(result, message=message, instant=instant, behind_ms=behind)
 
 
 def _over_view(asked: OneTimeQuery, catalog: Catalog, literals: int) -> tuple[PointQuery, Query, pa.Schema] | None:

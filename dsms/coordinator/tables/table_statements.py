@@ -20,7 +20,7 @@ from connectors.kafka.client.topics import Partition, delete_topic, latest, part
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.relations import Reading, Ready, Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
-from dsms.coordinator.tables.point_selects import PointSelect, PointSelects
+from dsms.coordinator.tables.point_selects import PointSelect, PointSelects, fresh
 from dsms.coordinator.tables.reads import Reads
 from dsms.coordinator.tables.table_logs import ClusterTables
 from dsms.coordinator.watcher.redis_documents import LeaderView
@@ -205,10 +205,8 @@ class TableStatements:
                 reply, seen = read.asking.answered(relation, read.instant, answer, check_size=budget.check_relation)
             else:
                 reply = self._quick.reply(read.asking.over(relation), "json", budget)
-        when = "" if read.instant is None else f" at instant {read.instant}"
-        message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
-        rows = EncodedRows(reply.rows, reply.count)
-        return StatementResult("SELECT", message, reply.columns, rows, tuple(map(str, seen)), types=reply.types)
+        rows, notices = EncodedRows(reply.rows, reply.count), tuple(map(str, seen))
+        return fresh(StatementResult("SELECT", "", reply.columns, rows, notices, types=reply.types), read.instant)
 
     def point_select(self, sql: str) -> PointSelect | None:
         """The SELECT of a text that only looks up rows of a view by key; None for any other text."""
@@ -226,7 +224,12 @@ class TableStatements:
         return StatementResult("SELECT", f"{reply.count} rows", reply.columns, rows, types=reply.types)
 
     def _common_instant(self, asking: Asking, catalog: Catalog) -> int | None:
-        return self._relations.common_instant(asking.objects.values(), catalog)
+        as_of = asking.as_of if isinstance(asking, OneTimeQuery) else None
+        if as_of is None:
+            return self._relations.common_instant(asking.objects.values(), catalog)
+        for name in asking.objects.values():
+            self._relations.final(name, as_of, catalog)
+        return as_of
 
     def _snapshot(
         self, ask: Callable[[Catalog], Asking], choose: Callable[[Asking, Catalog], int | None], budget: Budget

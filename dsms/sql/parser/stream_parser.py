@@ -29,6 +29,18 @@ _SET_TOKENS: dict[TokenType, type[exp.SetOperation]] = {
 _AFTER_SET_OF_QUERIES = (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES")
 #: The most parser steps for a statement. One without nested constructors takes one or two steps for each of its words.
 _MAX_STEPS = 100_000
+#: The first tokens of the instant after AS OF.
+_INSTANT_STARTS = (
+    TokenType.TIMESTAMP,
+    TokenType.TIMESTAMPTZ,
+    TokenType.DATE,
+    TokenType.NUMBER,
+    TokenType.STRING,
+    TokenType.DASH,
+    TokenType.NULL,
+    TokenType.CURRENT_TIMESTAMP,
+    TokenType.VAR,
+)
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
 
 
@@ -56,6 +68,15 @@ class StreamParser(PatternParser):
         self._steps = 0
         self._operand = False  # whether the next item of FROM is an operand of a set operation
         return [_wrapped(tree) for tree in super().parse(raw_tokens, sql)]
+
+    def _parse_version(self) -> exp.Version | None:
+        """`FOR SYSTEM_TIME AS OF instant`, and also `AS OF instant`, in which OF is not an alias."""
+        at = self._index
+        if self._match_text_seq("AS", "OF"):
+            if self._curr is not None and self._curr.token_type in _INSTANT_STARTS:
+                return self.expression(exp.Version(this="TIMESTAMP", expression=self._parse_bitwise(), kind="AS OF"))
+            self._retreat(at)
+        return super()._parse_version()
 
     def _advance(self, times: int = 1) -> None:
         """Also raises SqlError after too many steps. sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called

@@ -53,6 +53,8 @@ def test_statement_results(client, service):
                 "notices": ["window: unbounded"],
                 "name": "s",
                 "types": [],
+                "instant": None,
+                "behind_ms": None,
             }
         ]
     }

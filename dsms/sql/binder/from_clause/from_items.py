@@ -23,8 +23,8 @@ from dsms.sql.parser.refused import refused_pivot
 
 __all__ = ["bind_relation", "checked_alias", "one_row"]
 
-_TABLE_PARTS = {"db": "a qualified name", "joins": "JOIN"}
-_INSTEAD = {"only": "leave the word out"}
+_TABLE_PARTS = {"db": "a qualified name", "joins": "JOIN", "version": "AS OF"}
+_INSTEAD = {"only": "leave the word out", "version": "a one-time SELECT reads an earlier instant"}
 
 for kind, bind in FROM_ITEM_BINDERS.items():
     bind_relation.register(kind, bind)

@@ -1,0 +1,56 @@
+"""Why a result has no final instant yet, from what the topics of its sources hold."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from connectors.kafka.client.topics import Partition
+from dsms.model.objects import Source
+from operators.core.errors import UserError
+
+_T = TypeVar("_T")
+_PAUSE_S = 0.1
+
+
+class NoFinalInstant(UserError):
+    """A result has no final instant yet; it may have one later."""
+
+
+def awaited_instant(act: Callable[[], _T], wait_s: float, cancelled: threading.Event) -> _T:
+    """The answer of `act`, which is tried again for some seconds while it raises NoFinalInstant."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return act()
+        except NoFinalInstant:
+            if time.monotonic() + _PAUSE_S > deadline or cancelled.wait(_PAUSE_S):
+                raise
+
+
+def reasons(source: Source, last: Mapping[Partition, int | None], now_ms: int) -> Iterator[str]:
+    """What the partitions of a source wait for; `last` has the times of their last records, in milliseconds since 1970,
+    None without records.
+
+    >>> source = Source(name="S", id="o1", sql="", columns=(), topic="t", partitions=2, idle_ms=5_000)
+    >>> list(reasons(source, {("t", 0): 1_800_000_000_000, ("t", 1): None}, 1_800_000_002_000))[0]
+    'partition 0 of topic "t" has been silent since 2027-01-15T08:00:00Z; final in 3 s'
+    """
+    if all(at is None for at in last.values()):
+        yield f'topic "{source.topic}" has no records'
+        return
+    for (topic, partition), at in sorted(last.items()):
+        place = f'partition {partition} of topic "{topic}"'
+        since = f"has been silent since {_time(at)}" if at is not None else "has no records"
+        if source.idle_ms is None:
+            yield f'{place} {since}, and source "{source.name}" waits for it: send a record or a heartbeat'
+        else:
+            left = max(0, source.idle_ms - (now_ms - (now_ms if at is None else at)))
+            yield f"{place} {since}; final in {-(-left // 1_000)} s"
+
+
+def _time(at_ms: int) -> str:
+    return dt.datetime.fromtimestamp(at_ms / 1_000, dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

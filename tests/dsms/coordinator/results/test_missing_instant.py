@@ -1,0 +1,61 @@
+"""Why a result has no final instant yet, and waiting until it has one."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+
+import pytest
+
+from dsms.coordinator.results.missing_instant import NoFinalInstant, awaited_instant, reasons
+from dsms.model.objects import Source
+
+NOW = 1_800_000_010_000
+
+
+def source(idle_ms: int | None) -> Source:
+    return Source(name="S", id="o1", sql="", columns=(), topic="t", partitions=2, idle_ms=idle_ms)
+
+
+def test_a_topic_without_records() -> None:
+    assert list(reasons(source(5_000), {("t", 0): None, ("t", 1): None}, NOW)) == ['topic "t" has no records']
+
+
+def test_partitions_that_are_idle_soon() -> None:
+    assert list(reasons(source(5_000), {("t", 1): NOW - 1_500, ("t", 0): NOW - 9_000}, NOW)) == [
+        'partition 0 of topic "t" has been silent since 2027-01-15T08:00:01Z; final in 0 s',
+        'partition 1 of topic "t" has been silent since 2027-01-15T08:00:08Z; final in 4 s',
+    ]
+
+
+def test_partitions_that_are_never_idle() -> None:
+    found = list(reasons(source(None), {("t", 0): NOW, ("t", 1): None}, NOW))
+    assert found[1] == (
+        'partition 1 of topic "t" has no records, and source "S" waits for it: send a record or a heartbeat'
+    )
+
+
+def test_a_statement_waits_until_there_is_an_instant() -> None:
+    tries = count(1)
+
+    def act() -> int:
+        if (number := next(tries)) < 3:
+            raise NoFinalInstant("not yet")
+        return number
+
+    assert awaited_instant(act, 60, threading.Event()) == 3
+
+
+def test_a_statement_that_does_not_wait_or_is_cancelled() -> None:
+    tries, cancelled = count(1), threading.Event()
+
+    def act() -> int:
+        next(tries)
+        raise NoFinalInstant("not yet")
+
+    with pytest.raises(NoFinalInstant):
+        awaited_instant(act, 0, cancelled)
+    cancelled.set()
+    with pytest.raises(NoFinalInstant):
+        awaited_instant(act, 60, cancelled)
+    assert next(tries) == 3
