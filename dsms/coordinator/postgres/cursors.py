@@ -24,6 +24,7 @@ _MOVING = re.compile(
     re.IGNORECASE,
 )
 _CLOSE = re.compile(rf"\s*close\s+{_NAME}\s*;?\s*", re.IGNORECASE)
+_DISCARD_ALL = re.compile(r"\s*discard\s+all\s*;?\s*", re.IGNORECASE)
 #: More cursors or rows in a session would keep too much in memory.
 _MOST_CURSORS, _MOST_ROWS = 100, 1_000_000
 
@@ -134,6 +135,8 @@ class Cursors:
         """The outcome of FETCH, MOVE and CLOSE; None for any other statement. Raises CursorFailure for an unknown
         cursor."""
         plain = without_comments(sql)
+        if _DISCARD_ALL.fullmatch(plain):
+            self.opened.clear()  # among other things, so this is no answer
         if (closed := _CLOSE.fullmatch(plain)) is not None:
             return self._closed(closed["name"])
         if (found := _MOVING.fullmatch(plain)) is None:

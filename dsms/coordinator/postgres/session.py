@@ -149,7 +149,7 @@ class Session:
                 return await self.run(sql)
             answered = await self.run(declared.query)
             if isinstance(answered, SqlFailure):
-                return answered.moved(sql.find(declared.query))
+                return answered.moved(max(0, sql.find(declared.query)))
             held = declared.held or self.state != messages.IN_TRANSACTION
             return self.cursors.open(declared, answered, held=held)
         except CursorFailure as error:

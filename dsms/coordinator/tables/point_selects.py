@@ -3,6 +3,7 @@ for the first of each shape, without parsing."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -31,6 +32,9 @@ from dsms.tables.text_shape import TextShape, shape_of, with_numbers
 from operators.core.errors import UserError
 
 _MOST_SHAPES = 1_000
+#: Other shapes are not worth parsing twice: a point query has WHERE, and none of these words, unless in a name.
+_MAY_BE_POINT = re.compile(r"\s*select\s.+\swhere\s", re.IGNORECASE | re.DOTALL)
+_IS_NONE = re.compile(r"\b(?:join|group|order|limit|union|having|distinct|between|like|or|over)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class PointSelects:
 
     def of(self, sql: str) -> PointSelect | None:
         """The point query of a text; None for any other text."""
-        if sql[:6].upper() != "SELECT" or (shape := shape_of(sql)) is None:
+        shape = shape_of(sql)
+        if shape is None or not _MAY_BE_POINT.match(shape.text) or _IS_NONE.search(shape.text):
             return None
         if (meant := self._meant(shape, self._catalog())) is None:
             return None

@@ -68,9 +68,11 @@ def test_the_end_of_a_transaction_closes_cursors_without_hold(client: Client) ->
     assert fetched(client, "FETCH b") == [1]
     with pytest.raises(psycopg.errors.DuplicateCursor, match='cursor "b" already exists'):
         client.execute("DECLARE b CURSOR FOR SELECT 1")
-    client.execute("CLOSE ALL")
-    with pytest.raises(psycopg.errors.InvalidCursorName):
-        client.execute("FETCH b")
+    for statement in ("CLOSE ALL", "DISCARD ALL"):
+        client.execute(statement)
+        with pytest.raises(psycopg.errors.InvalidCursorName):
+            client.execute("FETCH b")
+        client.execute("DECLARE b CURSOR FOR SELECT 1")
 
 
 def test_wrong_declarations(client: Client) -> None:
