@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dsms.coordinator.catalog.system_objects import is_system
+from dsms.coordinator.results.missing_instant import NoFinalInstant
 from dsms.model.catalog import Catalog, WrongName
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
@@ -40,8 +41,10 @@ class UnknownName(UserError):
 
 
 def error_for(principal: Principal, error: DsmsError) -> DsmsError:
-    """The error as the principal may see it: its hint lists only names that the principal may read."""
-    return error.with_readable_names(principal.may_read) if isinstance(error, WrongName | UnknownName) else error
+    """The error as the principal may see it: it has only names that the principal may read."""
+    if isinstance(error, WrongName | UnknownName | NoFinalInstant):
+        return error.with_readable_names(principal.may_read)
+    return error
 
 
 def object_named(catalog: Catalog, name: str) -> Object:

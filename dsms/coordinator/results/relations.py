@@ -42,8 +42,6 @@ Message = Any
 Ready = Mapping[str, KeptResult]
 #: The most seconds to wait until an instant is final in all results of a SELECT at which all of them are known.
 _READY_S = 5.0
-#: The most reasons why a result has no final instant that a message has.
-_MOST_REASONS = 3
 
 
 class CurrentTables(Protocol):
@@ -227,12 +225,10 @@ class Relations:
             return _last_instant(query, frontiers)
         except NoFinalInstant as error:
             read = [] if query.paused else properties.sources(plan_of(query.name, catalog))
-            waits = [reason for source in read if source.marked_by is None for reason in self._waits(source)]
+            waits = [(each.name, why) for each in read if each.marked_by is None for why in self._waits(each)]
             if query.paused:
-                waits = [f'it is paused: RESUME {query.kind.upper()} "{query.name}"']
-            if not waits:
-                raise
-            raise NoFinalInstant(f"{error.message}: {', '.join(waits[:_MOST_REASONS])}", hint=error.hint) from error
+                waits = [(query.name, f'it is paused: RESUME {query.kind.upper()} "{query.name}"')]
+            raise error.waiting(waits) from error
 
     def _waits(self, source: Source) -> Iterator[str]:
         places = [(source.topic, partition) for partition in range(source.partitions)]
@@ -267,6 +263,5 @@ def _readable(item: Object) -> Query | Table:
 def _last_instant(query: Query, frontiers: dict[str, int]) -> int:
     frontier = max((at for at in (frontiers.get(query.id), query.since) if at is not None), default=None)
     if frontier is None:
-        hint = "try again when it has results, or wait for them"
-        raise NoFinalInstant(f'{query.kind} "{query.name}" has no final instant yet', hint=hint)
+        raise NoFinalInstant(f'{query.kind} "{query.name}"')
     return frontier - 1

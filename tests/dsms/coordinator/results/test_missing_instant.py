@@ -7,8 +7,10 @@ from itertools import count
 
 import pytest
 
+from dsms.coordinator.catalog.lookup import error_for
 from dsms.coordinator.results.missing_instant import NoFinalInstant, awaited_instant, reasons
 from dsms.model.objects import Source
+from dsms.model.principal import AccessRules, Principal
 
 NOW = 1_800_000_010_000
 
@@ -59,3 +61,14 @@ def test_a_statement_that_does_not_wait_or_is_cancelled() -> None:
     with pytest.raises(NoFinalInstant):
         awaited_instant(act, 60, cancelled)
     assert next(tries) == 3
+
+
+def test_a_caller_who_may_not_read_a_source_does_not_learn_its_name() -> None:
+    error = NoFinalInstant('view "v"').waiting(
+        [("A", 'topic "a" is silent'), ("B", 'topic "b" is'), ("C", 'topic "c" is')]
+    )
+    assert 'topic "a" is silent, topic "b" is, topic "c" is' in str(error)
+    ann = Principal("ann", "reader", AccessRules.of(read=["v", "B"]))
+    shown = str(error_for(ann, error))
+    hidden = "it waits for a source that you may not read"
+    assert shown.startswith(f'view "v" has no final instant yet: {hidden}, topic "b" is; ')
