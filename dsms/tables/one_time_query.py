@@ -87,7 +87,7 @@ def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.
 
     >>> import sqlglot
     >>> one_time_query_of(sqlglot.parse_one("WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t"), Catalog())
-    OneTimeQuery(sql='WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t', objects={})
+    OneTimeQuery(sql='WITH t AS (SELECT 1 AS a) SELECT a + 1 AS "?column?" FROM t', objects={})
     """
     resolved = query.copy()
     _check_reads_only(resolved)

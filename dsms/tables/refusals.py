@@ -33,6 +33,7 @@ def refused(refusal: EngineRefusal, asked: OneTimeQueryWithRows) -> SqlError:
     """The error for a query that DuckDB has refused. It is at the first word of the statement that is the name in the
     reason. Without the syntax tree of the statement, it is the refusal.
 
+    >>> import pyarrow as pa
     >>> import sqlglot
     >>> query = sqlglot.parse_one("SELECT a,\\n  nope FROM t")
     >>> asked = OneTimeQueryWithRows("", {"t": pa.table({"a": [1]})}, query)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dsms.coordinator.catalog.system_objects import is_system
-from dsms.coordinator.results.missing_instant import NoFinalInstant
 from dsms.model.catalog import Catalog, WrongName
+from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import check_published

@@ -15,9 +15,9 @@ from dsms.coordinator.postgres.builtin_answers import builtin_answer
 from dsms.coordinator.postgres.catalog import UnknownRelation, asked_of_catalog, catalog_query
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
-from dsms.coordinator.results.missing_instant import NoFinalInstant
 from dsms.model import statements as st
 from dsms.model.catalog import NotFound
+from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.principal import Caller, Forbidden
 from dsms.model.statement_result import StatementResult
 from dsms.sql.parser.dialect import Dsms

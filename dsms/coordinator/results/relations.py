@@ -21,11 +21,12 @@ from connectors.kafka.records.pieces import decided_ranges, pieces
 from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.kept_results import KafkaTopicLog, KeptResults
-from dsms.coordinator.results.missing_instant import NoFinalInstant, reasons
+from dsms.coordinator.results.missing_instant import reasons
 from dsms.coordinator.results.published_frontiers import PublishedFrontiers
 from dsms.coordinator.results.wanted_keys import wanted_keys
 from dsms.model import properties
 from dsms.model.catalog import Catalog
+from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Object, Query, Source, Table, kind_of
 from dsms.planner.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys

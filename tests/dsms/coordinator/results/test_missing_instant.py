@@ -8,7 +8,8 @@ from itertools import count
 import pytest
 
 from dsms.coordinator.catalog.lookup import error_for
-from dsms.coordinator.results.missing_instant import NoFinalInstant, awaited_instant, reasons
+from dsms.coordinator.results.missing_instant import awaited_instant, reasons
+from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Source
 from dsms.model.principal import AccessRules, Principal
 
