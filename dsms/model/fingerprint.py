@@ -26,6 +26,7 @@ from operators.core.stored_names import ADDED_LATER
 _HEX_DIGITS = 20
 #: Fields of a source that describe the state of its topic in Kafka, which changes after the source is registered.
 _TOPIC_FIELDS = ("topic_id", "marked_by", "added_partitions", "adding_partitions_since", "skipped", "skipping", "homes")
+_LEFT_OUT = (*_TOPIC_FIELDS, "registered")
 #: How many fingerprints of plans are memoized.
 _MEMO_SIZE = 1 << 14
 
@@ -35,7 +36,8 @@ def fingerprint(value: object) -> str:
 
     It does not depend on the order of a set or mapping, on the process, or on the module that defines a class. Fields
     excluded from comparison are left out, and so are fields marked `ADDED_LATER` that have their default value. The
-    `operator_version` of an operator is included.
+    `operator_version` of an operator is included. Renaming an object changes no
+    fingerprint: a value that has the property `as_created` is taken as that.
 
     Raises TypeError for a mutable value (a dataclass that is not frozen) and for a type with no known encoding.
 
@@ -134,6 +136,7 @@ def _digest_of_dataclass(value: Any) -> bytes:
     """
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
+    value = getattr(value, "as_created", value)
     compared, later = _compared(type(value))  # type: ignore[arg-type] # as above
     names = (name for name in compared if name not in later or getattr(value, name) != later[name])
     return hashlib.sha256(_named_fields(value, names)).digest()
@@ -153,11 +156,11 @@ def _compared(kind: type) -> tuple[list[str], dict[str, object]]:
 @_encoding.register(Source)
 @memoized_by_identity(_MEMO_SIZE)
 def _source(value: Source) -> bytes:
-    """The source as it was registered, because later changes of its topic do not change what is computed from it.
-    Fields in `added_later` are left out while they are None.
+    """The source as it was registered, because later changes of its topic and new names do not change what is computed
+    from it. Fields in `added_later` are left out while they are None.
     """
-    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.added_partitions))
-    named = (name for name in value.__struct_fields__ if name not in _TOPIC_FIELDS)
+    value = msgspec.structs.replace(value.as_registered, partitions=value.partitions - len(value.added_partitions))
+    named = (name for name in value.__struct_fields__ if name not in _LEFT_OUT)
     later = value.added_later
     present = [name for name in named if name not in later or getattr(value, name) is not None]
     return _named_fields(value, present, _stored_names(Source))

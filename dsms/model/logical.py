@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ class StreamScan:
 
     Records before the instant `start` are ignored, as are records before the offsets in `first`, which are pairs of a
     partition and an offset. Records that break a promise are refused. If `numbered`, rows also have the number of their
-    record, which orders rows of the same instant.
+    record, which orders rows of the same instant. `created_as` is the stream's name at its creation if it was renamed.
     """
 
     source: Source
@@ -60,6 +60,12 @@ class StreamScan:
     first: tuple[tuple[int, int], ...] = field(default=(), metadata={ADDED_LATER: True})
     numbered: bool = field(default=False, metadata={ADDED_LATER: True})
     bag: bool = field(default=False, metadata={ADDED_LATER: True})
+    created_as: str = field(default="", compare=False)
+
+    @property
+    def as_created(self) -> StreamScan:
+        """The scan with the name that the stream had at first."""
+        return replace(self, stream=self.created_as, created_as="") if self.created_as else self
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,15 @@ class Constraint(msgspec.Struct, frozen=True):
         return f"{self.kind.upper()} BY {self.column}{bound}"
 
 
+class Registered(msgspec.Struct, frozen=True):
+    """What renaming has changed in a source, as it was registered. Plans and stored state are named by it."""
+
+    name: str
+    sql: str
+    constraints: tuple[Constraint, ...] = ()
+    own_dead_letter_topic: str | None = None
+
+
 class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     """A topic of raw or tagged records.
 
@@ -126,11 +135,30 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     own_dead_letter_topic: str | None = msgspec.field(default=None, name="letters")
     #: In plans only: the partitions that a part of a query reads; None: all.
     only: tuple[int, ...] | None = None
+    #: What it was before it, or a source that it references, was first renamed; None: nothing was renamed.
+    registered: Registered | None = None
 
     #: Fields that are newer than stored fingerprints; fingerprints leave them out while they are None.
     added_later: ClassVar[frozenset[str]] = frozenset(
         {"own_dead_letter_topic", "arrival", "late_of", "only", "ahead_ms"}
     )
+
+    @property
+    def as_registered(self) -> Source:
+        """The source with the names that it had when it was registered."""
+        return self if self.registered is None else self._with_names(self.registered, None)
+
+    def renamed(self, **names: object) -> Source:
+        """The source with other values of fields of `Registered`. What it was at first is kept."""
+        after = msgspec.structs.replace(self, **names)
+        return msgspec.structs.replace(after, registered=self.registered or _names_of(self))
+
+    def named_like(self, other: Source) -> Source:
+        """The source with the names that it has as `other`, another version of it."""
+        return self._with_names(_names_of(other), other.registered)
+
+    def _with_names(self, names: Registered, registered: Registered | None) -> Source:
+        return msgspec.structs.replace(self, **msgspec.structs.asdict(names), registered=registered)
 
     @property
     def partitions_read(self) -> Sequence[int]:
@@ -169,6 +197,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
         return _schema((*self.columns, Column(self.timestamp, self.timestamp_type)))
 
 
+def _names_of(source: Source) -> Registered:
+    return Registered(source.name, source.sql, source.constraints, source.own_dead_letter_topic)
+
+
 @lru_cache(maxsize=1024)
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
     return pa.schema([pa.field(c.name, _arrow(c.type), c.nullable) for c in columns])
@@ -195,6 +227,8 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
     #: Whether it was declared with its columns, as in PIPES and ESL: a SELECT over it is continuous.
     declared: bool = False
     bag: bool = False
+    #: The name that it was created with, if it was renamed since. Plans and stored state are named by it.
+    created_as: str = ""
 
 
 #: The column that numbers the rows of a table without a primary key: it is the key, and not part of `*`.
@@ -364,6 +398,14 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     max_loss: Annotated[float | None, FieldRole("quality", compared=True, in_former=True)] = None
     #: Which values of a column are kept first when its input is shed: the frequent or the rare ones; None: all alike.
     preference: Annotated[ValuePreference | None, FieldRole("quality", compared=True, in_former=True)] = None
+
+    #: The name that it was created with, if it was renamed since; its dead letters have this name.
+    created_as: Annotated[str, FieldRole("life", "carried")] = ""
+
+    @property
+    def first_name(self) -> str:
+        """The name that it was created with."""
+        return self.created_as or self.name
 
     @property
     def hints(self) -> PlanHints:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from dsms.model.catalog import Catalog
+from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.objects import Object, Query, Source, Table, kind_of
 from dsms.model.principal import Forbidden, Principal
 from dsms.model.roles import allows
@@ -94,6 +95,15 @@ def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool]) 
             raise UserError(
                 f'topic "{topic}" already belongs to {_named(other, may_read)}', hint="choose another topic"
             )
+
+
+def check_dead_letters(source: str, catalog: Catalog, may_read: Callable[[str], bool]) -> None:
+    """Raises UserError if a new source of this name cannot have its topic of dead letters: a renamed source has kept
+    it. The message names only objects that the caller may read."""
+    topic = dead_letter_topic(source)
+    check_topic(topic)
+    if reason := _reserved_by_object(topic, catalog, may_read):
+        raise UserError(f'topic "{topic}" {reason}, which was renamed', hint="choose another name for the source")
 
 
 def check_published(topic: str, catalog: Catalog, principal: Principal, *, forced: bool = False) -> None:

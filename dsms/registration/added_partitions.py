@@ -74,8 +74,11 @@ def _with_source_in_former_versions(item: Object, source: Source) -> Object:
 
 
 def _former_with_source(former: Former, source: Source) -> Former:
+    """The earlier version with the source as it is now, but with the name that the texts of the version have for it."""
     objects = tuple(
-        source if isinstance(item, Source) and item.id == source.id else _with_source_in_former_versions(item, source)
+        source.named_like(item)
+        if isinstance(item, Source) and item.id == source.id
+        else _with_source_in_former_versions(item, source)
         for item in former.objects
     )
     over = tuple(_former_with_source(view, source) for view in former.over)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Sampler, WaitingInput
@@ -241,7 +242,12 @@ class LocalSession:
     def _change_catalog(self, decide: Decide) -> StatementResult:
         """Changes the catalog, and runs its queries from now on. Returns the result of the change."""
         self._retire()
+        before = {source.id: source.name for source in self.catalog.sources()}
         self.catalog, result = decide(self.catalog)
+        names = {before[source.id]: source.name for source in self.catalog.sources() if source.id in before}
+        self.runtime.dead = [
+            replace(letter, source=names.get(letter.source, letter.source)) for letter in self.runtime.dead
+        ]
         self.follow_catalog()
         self._advance_tables()
         return result
@@ -279,8 +285,9 @@ class LocalSession:
         if isinstance(readable, Query):
             yield from plans_of(readable, self.catalog, known)
         else:
-            node = plan_of(readable.name, self.catalog)
-            yield known.get(readable.id) or PlannedQuery(readable.id, readable.name, node)
+            plan = PlannedQuery(readable.id, readable.name, plan_of(readable.name, self.catalog))
+            before = known.get(readable.id)
+            yield before if before == plan else plan
 
     def _advance_tables(self) -> None:
         """Advances the tables to the instant that the other logs have reached, so that tables hold back no frontier:

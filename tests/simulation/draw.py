@@ -31,6 +31,7 @@ from tests.simulation.draw_divided import (
 )
 from tests.simulation.draw_faults import faults
 from tests.simulation.draw_moves import move_faults, move_statements, moves, shared_move_statements, shared_moves
+from tests.simulation.draw_renames import rename_statements, renames
 from tests.simulation.draw_shed import PARTITIONS, TOPIC, shed_faults, shed_publications, shed_statements, sheds
 from tests.simulation.draw_tables import table_statements, writes_a_table
 from tests.support.oracle import Advance, Record
@@ -113,13 +114,15 @@ def drawn(seed: int) -> Drawn:
 
 def _moving(seed: int, theme: str, layout: Layout, statements: Sequence[Statement]) -> list[Statement]:
     """The statements that move the query between fragments, or one of two queries that share operators, or both; for
-    two divided queries, the one that drops the first."""
+    two divided queries, the one that drops the first; in other histories, statements that rename objects."""
     created = {name: each.at_s for each in statements for name in "PQ" if f" VIEW {name} " in each.sql}
     if "P" in created and any("fragments = 2" in each.sql for each in statements):
         return drops_of_first(seed, created["Q"], _UNTIL_S)
     if "P" in created:
-        return shared_move_statements(seed, created["Q"]) if shared_moves(seed) else []
-    return move_statements(seed, created["Q"]) if moves(seed, theme, layout) else []
+        moving = shared_move_statements(seed, created["Q"]) if shared_moves(seed) else []
+    else:
+        moving = move_statements(seed, created["Q"]) if moves(seed, theme, layout) else []
+    return moving or (rename_statements(seed, statements) if renames(seed) else [])
 
 
 def _checkpoint_s(seed: int) -> float | None:

@@ -56,10 +56,11 @@ def _follow_up(change: Change[StatementResult], parts: ClusterParts) -> None:
     """Registers the schemas of new sources, and sends heartbeats to the readers of new tables. Waits until executors
     publish no more results of paused queries, at most a few seconds."""
     before, after = change.before, change.after
+    known = {item.id for item in before.objects.values()}
     for source in after.sources():
-        if source.name.lower() not in before.objects:
+        if source.id not in known:
             parts.facts.topics.offer_schema(source)
-    if any(table.name.lower() not in before.objects for table in after.tables()):
+    if any(table.id not in known for table in after.tables()):
         parts.tables.send_heartbeats()
     if _newly_paused(before, after):
         parts.plans.await_stopped(after.version)

@@ -24,7 +24,12 @@ def check_change(principal: Principal, before: Catalog, after: Catalog) -> None:
             if not administrator:
                 _check_code(old)
             principal.check_write(name)
-            _check_topic(principal, old, new)
+            _check_topic(principal, old or _renamed(new, before), new or _renamed(old, after))
+
+
+def _renamed(item: Object | None, catalog: Catalog) -> Object | None:
+    """The object in a catalog in which it has another name."""
+    return next((other for other in catalog.objects.values() if item is not None and other.id == item.id), None)
 
 
 def _check_code(old: Object | None) -> None:
@@ -62,7 +67,7 @@ def with_owners(principal: Principal, before: Catalog, after: Catalog) -> Catalo
     owned = {}
     for name, item in after.objects.items():
         if isinstance(item, Query) and not item.owner and before.objects.get(name) is not item:
-            old = before.objects.get(name)
+            old = before.objects.get(name) or _renamed(item, before)
             owned[name] = msgspec.structs.replace(item, owner=old.owner if isinstance(old, Query) else principal.name)
     return msgspec.structs.replace(after, objects={**after.objects, **owned}) if owned else after
 

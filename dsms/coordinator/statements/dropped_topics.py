@@ -23,12 +23,14 @@ log = structlog.get_logger()
 
 
 def topics_of_dropped(before: Catalog, after: Catalog) -> list[DroppedTopic]:
-    """The topics of the queries and tables that only the earlier catalog has, and the links that no query reads any
+    """The topics that belong to queries and tables of the earlier catalog only, and the links that no query reads any
     more. A query that fills a table has no topic of its own."""
     queries = (query for query in before.running() if query.fills is None)
     written: list[Query | Table] = [*queries, *before.tables()]
     links = [each for topic, each in after.dropped_topics.items() if topic not in before.dropped_topics]
-    return [*links, *(_topic_of(item) for item in written if item.name.lower() not in after.objects)]
+    left: list[Query | Table] = [*after.running(), *after.tables()]
+    kept = {item.topic for item in left}
+    return [*links, *(_topic_of(item) for item in written if item.topic not in kept)]
 
 
 def _topic_of(item: Query | Table) -> DroppedTopic:

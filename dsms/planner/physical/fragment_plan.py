@@ -262,8 +262,8 @@ def plan_fragment(
     """The plan that a fragment runs under a catalog. If `fragment` is None, one fragment runs all queries.
 
     It is a pure function, so every process that knows the catalog knows the plan. Queries that are in `before` are not
-    planned again, unless they changed or partitions were added to their sources. A query that cannot be planned is left
-    out, and the reason is recorded in `unplanned`.
+    planned again, unless they changed, or their sources were renamed or got more partitions. A query that cannot be
+    planned is left out, and the reason is recorded in `unplanned`.
     """
     known, unplanned = before.queries if before else {}, dict[str, str]()
     known_readers, readers = before.readers if before else {}, dict[str, Reader]()
@@ -325,7 +325,7 @@ def _reader(query: Query, subplans: Iterable[SharedSubplan], catalog: Catalog, b
     computed = tuple(
         SubplanPart(link.subplan, link.node, links_of(link.subplan.links, link.node), query.stopped) for link in links
     )
-    reports = [ReportPart(query.id, query.name, computed, query.stopped)] if computed else []
+    reports = [ReportPart(query.id, query.first_name, computed, query.stopped)] if computed else []
     parts: list[SubplanPart | ReportPart] = [*computed, *reports]
     return Reader(plan, tuple(PlannedQuery(part.id, query.name, plan.node, part=part) for part in parts))
 
@@ -417,7 +417,8 @@ def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery
         if source.id in anywhere and not all((source.id, part) in read for part in own):
             only = None if len(own) == source.partitions else own
             scanned = msgspec.structs.replace(source, only=only)
-            scan = reading_from(logical.StreamScan(scanned, source.name, ()), _first_read(source.id, catalog))
+            whole = logical.StreamScan(scanned, source.name, (), created_as=source.as_registered.name)
+            scan = reading_from(whole, _first_read(source.id, catalog))
             nothing = logical.Filter(scan, Literal(False, pa.bool_()))
             yield PlannedQuery(source.id, source.name, nothing, reports=False)
 
@@ -454,7 +455,7 @@ def next_plan(current: PlannedQuery, hints: PlanHints) -> PlannedQuery:
 
 def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -> PlannedQuery:
     """A view or query of a catalog with its plan; `known` is its earlier plan, which is reused if still valid."""
-    if known is not None and not _same_partitions(known.node, catalog):
+    if known is not None and not _same_sources(known.node, catalog):
         known = None
     if known is not None and known.sink == query:
         return known
@@ -463,15 +464,18 @@ def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -
     return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, hints=query.hints)
 
 
-def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
-    current = _partitions(catalog)
-    return all(current.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
+def _same_sources(node: logical.Node, catalog: Catalog) -> bool:
+    """Whether the sources and tables in a plan have the partitions and names that they have in the catalog."""
+    current = _sources_now(catalog)
+    known = {source.id: (source.name, source.partitions) for source in properties.sources(node)}
+    return all(current.get(id, as_planned) == as_planned for id, as_planned in known.items())
 
 
 @memoized_by_identity(4)
-def _partitions(catalog: Catalog) -> Mapping[str, int]:
-    """The number of partitions of each source, by id."""
-    return {source.id: source.partitions for source in catalog.sources()}
+def _sources_now(catalog: Catalog) -> Mapping[str, tuple[str, int]]:
+    """The name of each source and table and its number of partitions, by id."""
+    sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
+    return {source.id: (source.name, source.partitions) for source in sources}
 
 
 @memoized_by_identity(256)

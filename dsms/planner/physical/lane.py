@@ -46,6 +46,12 @@ class Output:
     reports_on: tuple[str, ...] = ()
 
     @property
+    def first_name(self) -> str:
+        """The name that its query was created with, which is in dead letters: these depend on the logs alone, not on
+        when the query was renamed."""
+        return self.name if self.sink is None else self.sink.first_name
+
+    @property
     def progress_ids(self) -> tuple[str, ...]:
         """The ids under which its progress is stored."""
         return self.reports_on or (self.id,)

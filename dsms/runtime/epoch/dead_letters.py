@@ -93,7 +93,7 @@ def fault_records(
                 if (cause := lane.cause(output, order)) is not None:
                     source, partition, offset = cause
                     why = reason if begin > BEGINNING else f"{reason} {NO_RECORD}"
-                    record = DeadRecord(source.name, partition, offset, why, text.encode(), output.name)
+                    record = DeadRecord(source.name, partition, offset, why, text.encode(), output.first_name)
                     records.append((later_fault_owner(output.id, source.id, over_links=over_links), record))
     return records
 

@@ -137,7 +137,7 @@ def _provenance(letter: DeadRecord, source: Source) -> Headers:
     query: Headers = [("dsms-query", letter.query.encode())] if letter.query else []
     return [
         (ERROR_HEADER, letter.reason.encode()),
-        ("dsms-source", letter.source.encode()),
+        ("dsms-source", source.as_registered.name.encode()),
         (SOURCE_ID_HEADER, source.id.encode()),
         ("dsms-topic", source.topic.encode()),
         ("dsms-partition", str(letter.partition).encode()),

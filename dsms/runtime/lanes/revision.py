@@ -147,7 +147,7 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
 
 
 #: Identifies the plans of the queries of a lane.
-PlanIds = tuple[tuple[str, bool, bool, int, str, tuple[str, ...]], ...]
+PlanIds = tuple[tuple[str, bool, bool, int, str, tuple[str, ...], tuple[str, ...]], ...]
 #: Compiled lanes, by the plans of their queries.
 Compiled = dict[PlanIds, Lane]
 
@@ -168,7 +168,15 @@ def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> L
 def _plan_ids(queries: Iterable[str], plan: FragmentPlan) -> PlanIds:
     planned = (plan.queries[query] for query in queries)
     return tuple(
-        (query.id, query.member is None, query.former is None, _partitions(query), query.hints.text, _links(query))
+        (
+            query.id,
+            query.member is None,
+            query.former is None,
+            _partitions(query),
+            query.hints.text,
+            _links(query),
+            _names(query),
+        )
         for query in planned
     )
 
@@ -177,6 +185,11 @@ def _partitions(query: PlannedQuery) -> int:
     """The total number of partitions of the query's sources. It changes whenever a source changes its partitions,
     because partitions are only ever added."""
     return sum(len(source.partitions_read) for source in query.sources)
+
+
+def _names(query: PlannedQuery) -> tuple[str, ...]:
+    """The names of the query and of its sources, by which dead letters and statuses call them."""
+    return (query.name, *(source.name for source in query.sources))
 
 
 def _links(query: PlannedQuery) -> tuple[str, ...]:

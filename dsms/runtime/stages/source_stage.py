@@ -214,7 +214,7 @@ class _Slice:
     ) -> Iterator[RefusedArrival]:
         for order, reason in faults.select(ORDER, FAULT).iter_rows():
             offset = origin(order)[2]
-            yield RefusedArrival(self.request.slice.partition, offset, reason, values.get(offset), output.name)
+            yield RefusedArrival(self.request.slice.partition, offset, reason, values.get(offset), output.first_name)
 
     def _send_dead_letters(self, owner: str, dead: Sequence[RefusedArrival]) -> None:
         if dead:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import sqlglot
@@ -21,7 +22,12 @@ _CALL = re.compile(r"\b(\w+)\s*\(")
 
 def names_in(query: exp.Expr) -> list[str]:
     """The streams and views that a query reads."""
-    return [name_of(table) for table in query.find_all(exp.Table) if not _is_common(table)]
+    return [name_of(table) for table in tables_in(query)]
+
+
+def tables_in(query: exp.Expr) -> Iterator[exp.Table]:
+    """The references to streams and views of the catalog in a query."""
+    return (table for table in query.find_all(exp.Table) if not _is_common(table))
 
 
 def _is_common(table: exp.Table) -> bool:
@@ -94,19 +100,21 @@ def dependents(catalog: Catalog, target: Object) -> list[Object]:
     """All objects that depend on an object, directly or indirectly, in order of creation."""
     needed, above = {target.name.lower()}, list[Object]()
     first = number_of(target.id) if isinstance(target, Aggregate) else 0
+    names = {item.id: item.name for item in catalog.objects.values()}
     for item in catalog.objects.values():
         if item is target or (first and number_of(item.id) < first):
             continue  # an older query calls the built-in aggregate of the same name
-        if needed & {name.lower() for name in _needs(item)}:
+        if needed & {name.lower() for name in _needs(item, names)}:
             needed.add(item.name.lower())
             above.append(item)
     return above
 
 
-def _needs(item: Object) -> list[str]:
+def _needs(item: Object, names: Mapping[str, str]) -> list[str]:
     """The names of what an object needs: for a table, the query that fills it; for others, all that they read, with the
-    sources and tables that a query's former version reads, as long as the query keeps that version."""
+    sources and tables that a query's former version reads, as long as the query keeps that version. `names` are the
+    current names of objects, by id."""
     if isinstance(item, Table):
         return [] if item.filled_by is None else [item.filled_by]
     former = item.former.objects if isinstance(item, Query) and item.former is not None else ()
-    return [*reads(item), *(log.name for log in former if isinstance(log, Source | Table))]
+    return [*reads(item), *(names.get(log.id, log.name) for log in former if isinstance(log, Source | Table))]

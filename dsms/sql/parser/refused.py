@@ -11,14 +11,10 @@ from operators.core.errors import SqlError
 _ONE_SCHEMA = "all objects are in the schema public: use a prefix in their names instead, as in sales_orders"
 _NO_TEMPORARY_OBJECTS = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
 _ACCESS_BY_TOKENS = "the coordinator is given tokens with roles and topics instead (docs/security.md)"
-_CREATE_AGAIN = "DROP it and create it again; CREATE TABLE new AS SELECT … FROM old copies the rows of a table"
 _ONE_STATEMENT = "each statement is a transaction of its own"
 _AUTOMATIC = "leave it out: the system cleans up state and collects statistics while it runs"
 #: The first words of such a statement, and what to write instead.
 _INSTEAD: dict[tuple[str, ...], str] = {
-    ("ALTER", "SOURCE"): _CREATE_AGAIN,
-    ("ALTER", "STREAM"): _CREATE_AGAIN,
-    ("ALTER", "TABLE"): _CREATE_AGAIN,
     ("ANALYZE",): _AUTOMATIC,
     ("BEGIN",): _ONE_STATEMENT,
     ("COMMIT",): _ONE_STATEMENT,

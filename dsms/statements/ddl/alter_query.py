@@ -21,8 +21,11 @@ from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.alter_executor import AlterExecutor, parse_alter_executor
+from dsms.statements.ddl.rename import Rename, parse_rename
+from dsms.statements.object_kinds import KINDS, kind_word
 from dsms.statements.statement_kind import Halt, StatementKind
 
+_NEW_FUNCTION = "create it again with the new name, CREATE OR REPLACE what calls it, and DROP the old one"
 _OPTIONS = ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "FRAGMENT", "JOIN_ORDER")
 
 
@@ -35,15 +38,20 @@ class AlterQuery(st.Statement):
     sql: str
 
 
-def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor:
-    """`ALTER QUERY | VIEW name, … SET (weight = 2.5, fragments = 4, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
-    if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
+def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor | Rename:
+    """`ALTER QUERY | VIEW name, … SET (weight = 2.5, fragments = 4, …)`, `ALTER QUERY | VIEW name RENAME TO new`,
+    `ALTER EXECUTOR name SET (policy = chain)`."""
+    if cursor.peeks("EXECUTOR"):
+        cursor.next()
         return parse_alter_executor(cursor)
+    if any(cursor.accept(kind) for kind in ("FUNCTION", "AGGREGATE")):
+        cursor.fail("functions and aggregates cannot be altered", _NEW_FUNCTION)
+    kind = KINDS[kind_word(cursor, ("QUERY", "VIEW", "SUMMARY"))]
     names = [cursor.name("query name")]
+    if cursor.accept("RENAME"):
+        return parse_rename(cursor, kind, names[0])
     while cursor.accept(","):
         names.append(cursor.name("query name"))
-    if cursor.peeks("RENAME"):
-        cursor.fail("RENAME is not supported", f"CREATE VIEW new_name AS SELECT * FROM {names[0].text}")
     cursor.expect("SET")
     clauses = queries.options(cursor, _OPTIONS)
     cursor.end()
@@ -114,5 +122,5 @@ KIND = StatementKind(
     apply=_apply,
     halts=_halts,
     changed_names=lambda statement: statement.names,
-    words=("QUERY", "VIEW", "SET", "WEIGHT"),
+    words=("QUERY", "VIEW", "SET", "WEIGHT", "RENAME"),
 )

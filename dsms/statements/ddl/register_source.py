@@ -8,12 +8,11 @@ import msgspec
 import pyarrow as pa
 
 from dsms.model.catalog import Catalog
-from dsms.model.dead_letters import dead_letter_topic
 from dsms.model.limits import Limits
 from dsms.model.objects import DEFAULT_AHEAD_MS, Column, Constraint, Source
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import RegisterSource
-from dsms.model.topic_rules import check_topic
+from dsms.model.topic_rules import check_dead_letters
 from dsms.model.types import type_sql
 from dsms.registration.clauses import source_settings
 from dsms.registration.constraints import checked_constraints
@@ -42,7 +41,7 @@ def registered_source(
             environment.check_read(promise.other)
     if "late_of" not in more:  # late records are read from the dead letters of the declared stream itself
         environment.topic_rules.check_source(statement.topic.text, catalog, environment.may_read)
-    check_topic(dead_letter_topic(statement.name.text))
+    check_dead_letters(statement.name.text, catalog, environment.may_read)
     given = settings.pop("partitions", None)
     wanted = given if isinstance(given, int) else None
     environment.limits.check("partitions", wanted or 1, "the topic would have {} partitions", statement.name.place)

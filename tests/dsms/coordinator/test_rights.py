@@ -54,6 +54,7 @@ ALLOWED = [
     "CREATE TABLE ann_t (k INT PRIMARY KEY)",
     "CREATE OR REPLACE VIEW ann_mine AS SELECT k FROM R(S); DROP VIEW ann_mine",
     "WITH s2 AS (SELECT k FROM R(S)) SELECT k FROM s2",
+    "CREATE VIEW ann_mine AS SELECT k FROM R(S); ALTER VIEW ann_mine RENAME TO ann_yours",
     "EXPLAIN SELECT STREAMED k FROM R(S); EXPLAIN S; DESCRIBE ann_shared; SHOW CREATE T",
 ]
 
@@ -84,6 +85,8 @@ REFUSED = [
     ("INSERT INTO pins VALUES (1, 2)", 'read "pins"'), ("DELETE FROM pins", 'read "pins"'),
     # changing others' objects, also through the caller's own
     ("DROP VIEW base", 'write "base"'), ("DROP VIEW IF EXISTS other", 'write "other"'), ("PAUSE QUERY q", 'write "q"'),
+    ("ALTER TABLE pins RENAME TO ann_pins", 'write "pins"'), ("ALTER VIEW ann_shared RENAME TO mine", 'write "mine"'),
+    ("ALTER VIEW ann_shared RENAME TO ann_x", 'write "reader_of_ann"'),
     ("ALTER QUERY q SET (weight = 2)", 'write "q"'), ("REPAIR QUERY q", 'write "q"'),
     ("CREATE VIEW other AS SELECT k FROM R(S)", 'write "other"'),
     ("CREATE OR REPLACE VIEW base AS SELECT k FROM R(S)", 'write "base"'),

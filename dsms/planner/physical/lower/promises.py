@@ -60,5 +60,5 @@ def _(promise: logical.Reference, port: Port, tag: logical.StreamScan, builder: 
     projected = stateless(Project(output), partners, pa.schema([field]), builder)
     theirs = replace(projected, partitioned=partners.renamed({promise.theirs: promise.theirs}))
     ready = builder.release(aligned([port, theirs], [(promise.column,), (promise.theirs,)]))
-    operator = Referenced(promise.column, promise.theirs, promise.within, promise.other.source.name)
+    operator = Referenced(promise.column, promise.theirs, promise.within, promise.other.source.as_registered.name)
     return replace(builder.add(operator, ready, port.schema), partitioned=ready[0].partitioned)

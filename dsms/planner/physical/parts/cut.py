@@ -238,13 +238,13 @@ class SegmentPart:
 
     def output(self, builder: Builder) -> Output:
         """Adds the part to a dataflow, which reads all that the part waits for: it may run in a lane of its own."""
-        port, whole = self.port(builder), self.whole.output
+        port = self.port(builder)
         if self.exchange is None:
-            return replace(whole, id=self.id, vertex=port.vertex, share=self.share)
+            return replace(self.whole.output, id=self.id, vertex=port.vertex, share=self.share)
         send = Send(self.whole.division(self.exchange), self.share)
         columns = port.schema.append(pa.field(RECEIVER, pa.int64()))
         sent = builder.add(send, [port], columns)
-        name = whole.name if self.shared is None else self.shared.name
+        name = self.whole.query.first_name if self.shared is None else self.shared.name
         own = self.shared is None
         return Output(self.id, name, sent.vertex, port.schema, (), True, reports=own, link=self.target)
 

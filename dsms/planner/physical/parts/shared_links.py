@@ -112,7 +112,9 @@ class LinkReport:
         """Adds a result without rows above the part."""
         nothing = nothing_above(self.part.port(builder), builder)
         result = builder.add(StreamOutput((), True), [nothing], NOTHING)
-        return Output(self.id, self.part.whole.query.name, result.vertex, NOTHING, (), True, reports_on=(self.id,))
+        return Output(
+            self.id, self.part.whole.query.first_name, result.vertex, NOTHING, (), True, reports_on=(self.id,)
+        )
 
 
 def topic_of_shared_link(cluster: str, query: str, name: str) -> str:

@@ -54,9 +54,11 @@ def plan_given(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Stream):
         source = catalog.find(target.source)
         assert isinstance(source, Source)
-        return replace(scan_of(source, target.name, target.keys, catalog), bag=target.bag)
+        scan = scan_of(source, target.name, target.keys, catalog)
+        return replace(scan, bag=target.bag, created_as=target.created_as)
     if isinstance(target, Table):
-        return logical.StreamScan(target.source, target.name, target.keys)
+        created_as = target.source.as_registered.name
+        return logical.StreamScan(target.source, target.name, target.keys, created_as=created_as)
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate | Function):
@@ -96,7 +98,8 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
         return logical.Cluster(constraint.column, within)
     other = catalog.find(constraint.other)
     assert isinstance(other, Source)
-    return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
+    scan = replace(scan_of(other, other.name, (), catalog), created_as=other.as_registered.name)
+    return logical.Reference(constraint.column, within, scan, constraint.theirs)
 
 
 def result_of(query: exp.Expr, catalog: Catalog, on_name: OnName) -> logical.Node:

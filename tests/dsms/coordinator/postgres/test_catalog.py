@@ -86,6 +86,18 @@ def test_comments(port: int, connection: psycopg.Connection) -> None:
     engine.dispose()
 
 
+def test_a_renamed_table_keeps_its_oid_comments_and_rows(port: int, connection: psycopg.Connection) -> None:
+    asked = "SELECT c.oid, c.relname, obj_description(c.oid) FROM pg_catalog.pg_class c WHERE c.relname = %s"
+    ((oid, _, comment),) = connection.execute(asked, ["pair"]).fetchall()
+    connection.execute("ALTER TABLE public.pair RENAME TO couple")
+    try:
+        assert connection.execute(asked, ["couple"]).fetchall() == [(oid, "couple", comment)]
+        assert connection.execute(asked, ["pair"]).fetchall() == []
+        assert connection.execute("SELECT * FROM couple").fetchall() == []
+    finally:
+        connection.execute("ALTER TABLE couple RENAME TO pair")
+
+
 def test_sqlalchemy_reflects_keys_defaults_and_definitions(port: int) -> None:
     engine = create_engine(f"postgresql+psycopg://ann@127.0.0.1:{port}/dsms")
     found = inspect(engine)

@@ -1,0 +1,104 @@
+"""ALTER … RENAME TO: gives an object another name. Its topics, id, state and readers stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment, check_free, names_for_caller
+from dsms.sql.binder.dependencies import dependents
+from dsms.sql.parser.cursor import Cursor
+from dsms.statements.ddl.renamed_objects import renamed
+from dsms.statements.object_kinds import KINDS, check_kind
+from dsms.statements.statement_kind import StatementKind
+
+
+@dataclass(frozen=True, slots=True)
+class Rename(st.Statement):
+    """`ALTER kind name RENAME TO new`."""
+
+    kind: st.Kind
+    name: st.Name
+    new: st.Name
+    sql: str
+
+
+def parse_rename(cursor: Cursor, kind: st.Kind, name: st.Name) -> Rename:
+    """What follows RENAME in `ALTER kind name RENAME TO new`."""
+    cursor.expect("TO")
+    new = cursor.name(f"{kind} name")
+    cursor.end()
+    return Rename(kind, name, new, cursor.sql)
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> Rename:
+    """`ALTER SOURCE | STREAM | TABLE name RENAME TO new`."""
+    kind = KINDS[cursor.tokens[cursor.at - 1].text.upper()]
+    name = cursor.name(f"{kind} name")
+    cursor.expect("RENAME")
+    return parse_rename(cursor, kind, name)
+
+
+def _apply(statement: Rename, catalog: Catalog, environment: Environment) -> Applied:
+    item = catalog.find(statement.name.text, statement.name.place)
+    check_kind(statement.name, statement.kind, item)
+    check_free(catalog, statement.new)
+    _check_alone(item, statement, catalog)
+    users = dependents(catalog, item)
+    _check_settled([item, *users], statement, environment)
+    after, refused = renamed(item, statement.new.text, catalog)
+    if refused is not None:
+        shown = names_for_caller([refused], environment)
+        why = f'"{item.name}" cannot be renamed: {shown} names it in a way that cannot be rewritten'
+        raise statement.name.place.error(why, "drop that object, and create it again with the new name")
+    rewritten = [user for user in users if user != after.get(user.name)]
+    notices = [*_topics(after.find(statement.new.text))]
+    if rewritten:
+        notices.append(f"the new name is in the text of {names_for_caller(rewritten, environment)}")
+    message = f'{kind_of(item)} "{item.name}" renamed to "{statement.new.text}"'
+    return after, StatementResult("ALTER", message, notices=tuple(notices), name=statement.new.text)
+
+
+def _check_alone(item: Object, statement: Rename, catalog: Catalog) -> None:
+    """Raises SqlError for a stream that was declared with its columns, and for its source: the statement that creates
+    both names the source and, by default, the topic after the stream."""
+    declared = next((stream for stream in catalog.streams() if stream.declared and stream.sql == item.sql), None)
+    if declared is not None and isinstance(item, Source | Stream):
+        hint = f"CREATE STREAM {statement.new.text} AS SELECT * FROM {declared.name}"
+        both = f'stream "{declared.name}" was declared together with source "{declared.source}"'
+        raise statement.name.place.error(f"{both}: their names belong together", hint)
+
+
+def _check_settled(items: list[Object], statement: Rename, environment: Environment) -> None:
+    """Raises SqlError while another change of one of the objects, which knows it by its name, is under way."""
+    changing = [item for item in items if _is_changing(item)]
+    if changing:
+        why = f"{names_for_caller(changing, environment)} is being changed by another statement"
+        raise statement.name.place.error(f'"{statement.name.text}" cannot be renamed yet: {why}', "try again")
+
+
+def _is_changing(item: Object) -> bool:
+    if isinstance(item, Source):
+        return item.adding_partitions_since is not None or item.skipping is not None
+    return isinstance(item, Query) and item.halted
+
+
+def _topics(item: Object) -> Iterator[str]:
+    """What keeps the old name."""
+    if isinstance(item, Source):
+        yield f'its dead letters stay in topic "{item.dead_letter_topic}"'
+    elif isinstance(item, Table) or (isinstance(item, Query) and item.periodic is None and item.fills is None):
+        yield f'its changes stay in topic "{item.topic}"'
+
+
+KIND = StatementKind(
+    statement=Rename,
+    starts={("ALTER", "SOURCE"): _parse, ("ALTER", "STREAM"): _parse, ("ALTER", "TABLE"): _parse},
+    apply=_apply,
+    changed_names=lambda statement: (statement.name, statement.new),
+    words=("RENAME", "TO"),
+)
