@@ -215,3 +215,12 @@ def test_a_version_that_plans_a_query_differently_gives_it_links_of_its_own() ->
     other = msgspec.structs.replace(query, shared_links=unknown)
     plan = plan_fragment(catalog.with_changed(other), 1, fragment="0")
     assert plan.links and all(f".link.{query.id}." in topic for topic in plan.links)
+
+
+@pytest.mark.parametrize("renaming", ["ALTER QUERY q0", "ALTER STREAM S", "ALTER SOURCE T"])
+def test_links_stay_when_an_object_is_renamed(renaming: str) -> None:
+    before = divided(FAMILIES[0][:2], 2)
+    after = changed(before, f"{renaming} RENAME TO renamed")
+    known, now = ({name: plan_fragment(each, 3, fragment=name).links for name in "01"} for each in (before, after))
+    assert known == now
+    assert all(any(".shared." in topic for topic in links) for links in now.values())
