@@ -17,9 +17,10 @@ import msgspec
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.labels import label
-from dsms.model.objects import Function, Object, Query, kind_of, shown_sql
+from dsms.model.objects import Object, Query, kind_of, shown_sql
 from dsms.model.schema import visible
 from dsms.model.types import type_sql
+from dsms.model.user_defined import Function
 from dsms.planner.physical.fragment_plan import planned
 from operators.core.errors import UserError
 

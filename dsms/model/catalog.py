@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from dsms.model.dropped_topics import DroppedTopic
-from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
+from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.model.shared_links import SharedLink
 from dsms.model.statements import TextLocation
 from dsms.model.subplans import SharedSubplan, subplans_below
+from dsms.model.user_defined import Aggregate, Function
 from operators.core.decoding import Malformed, decoded
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError

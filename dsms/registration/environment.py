@@ -75,7 +75,7 @@ Applied = tuple[Catalog, StatementResult]
 def names_for_caller(items: Iterable[Object], environment: Environment) -> str:
     """The names of objects, for messages. Objects that the caller may not read are counted, not named.
 
-    >>> from dsms.model.objects import Function
+    >>> from dsms.model.user_defined import Function
     >>> users = [Function(name=name, id="o1", sql="", versions=()) for name in ("f()", "g()")]
     >>> names_for_caller(users, Environment())
     'f(), g()'

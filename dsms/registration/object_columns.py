@@ -9,9 +9,10 @@ import pyarrow as pa
 from dsms.model import properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Aggregate, Object, Query, Source
+from dsms.model.objects import Object, Query, Source
 from dsms.model.schema import visible
 from dsms.model.types import parse_type
+from dsms.model.user_defined import Aggregate
 from dsms.sql.binder.aggregates.defined_aggregates import definition_statement
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.streams.clock import clock_schema

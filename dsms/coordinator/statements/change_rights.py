@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Aggregate, Function, Object, Query, Source, Table
+from dsms.model.objects import Object, Query, Source, Table
 from dsms.model.principal import Forbidden, Principal
 from dsms.model.roles import allows
+from dsms.model.user_defined import Aggregate, Function
 from operators.core.errors import UserError
 
 

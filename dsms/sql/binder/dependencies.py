@@ -10,7 +10,8 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, number_of
+from dsms.model.objects import Object, Query, Source, Stream, Table, number_of
+from dsms.model.user_defined import Aggregate
 from dsms.sql.binder.scalars.expression_functions import written_name
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import without_public

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Aggregate, AggregatePart, kind_of
+from dsms.model.objects import kind_of
 from dsms.model.statement_result import StatementResult
+from dsms.model.user_defined import Aggregate, AggregatePart
 from dsms.registration.environment import Applied, Environment
 from dsms.sql.binder.aggregates.aggregate_calls import can_be_called
 from dsms.sql.binder.aggregates.defined_aggregates import definition_of, text_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Function, FunctionVersion
 from dsms.model.statement_result import StatementResult
+from dsms.model.user_defined import Function, FunctionVersion
 from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.binder.scalars.expression_functions import is_function_name

@@ -105,12 +105,12 @@ class Renaming:
             if isinstance(name, st.Name) and self.is_old(name.text):
                 yield _Edit(*_span(name, sql), _identifier(self.new))
         query = getattr(statement, "select", None) or getattr(statement, "rows", None)
-        if isinstance(statement, st.RegisterSource | st.DeclareStream):
-            yield from self._after("REFERENCES", sql)
+        if isinstance(query, exp.Expr):
+            yield from self._after("ON", sql) if _is_summary(sql) else self._in_query(query, sql)
         elif isinstance(statement, st.CreateTable):
             yield from self._qualifiers(sql)
-        elif isinstance(query, exp.Expr):
-            yield from self._after("ON", sql) if _is_summary(sql) else self._in_query(query, sql)
+        else:
+            yield from self._after("REFERENCES", sql)  # of a source or a stream with columns
 
     def _after(self, word: str, sql: str) -> Iterator[_Edit]:
         """The names after a keyword."""

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Aggregate, AggregatePart
+from dsms.model.user_defined import Aggregate, AggregatePart
 from dsms.sql.aggregate_library import TEXTS
 from dsms.sql.binder.aggregates.aggregate_bodies import bind_aggregate
 from dsms.sql.binder.aggregates.python_aggregates import bind_python_aggregate

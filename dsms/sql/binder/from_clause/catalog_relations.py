@@ -11,23 +11,12 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import (
-    ROW_NUMBER,
-    Aggregate,
-    Constraint,
-    Former,
-    Function,
-    Object,
-    Query,
-    Source,
-    Stream,
-    Table,
-    number_of,
-)
+from dsms.model.objects import ROW_NUMBER, Constraint, Former, Object, Query, Source, Stream, Table, number_of
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
 from dsms.model.statements import TextLocation
+from dsms.model.user_defined import Aggregate, Function
 from dsms.planner.optimizer.first_offsets import reading_from
 from dsms.planner.optimizer.start_instants import from_instant
 from dsms.sql.binder.adjustable import adjustable_plan

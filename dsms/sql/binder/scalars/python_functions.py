@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Function
 from dsms.model.position import error_at
 from dsms.model.sizes import parse_size
 from dsms.model.types import parse_type
+from dsms.model.user_defined import Function
 from dsms.sql.binder.scalars.expression_functions import PYTHON, Bind, arguments_of, written_name
 from dsms.sql.parser import functions as syntax
 from dsms.sql.parser.parse import parse
