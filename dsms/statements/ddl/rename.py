@@ -11,10 +11,12 @@ from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, check_free, names_for_caller
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.parser.cursor import Cursor
+from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.statements.ddl.renamed_objects import renamed
 from dsms.statements.object_kinds import KINDS, check_kind
 from dsms.statements.statement_kind import StatementKind
+
+_CREATE_AGAIN = "DROP it and create it again; CREATE TABLE new AS SELECT … FROM old copies the rows of a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Rename(st.Statement):
 
 def parse_rename(cursor: Cursor, kind: st.Kind, name: st.Name) -> Rename:
     """What follows RENAME in `ALTER kind name RENAME TO new`."""
-    cursor.expect("TO")
+    if not cursor.accept("TO"):
+        raise place_of(cursor.peek()).error("expected TO; columns cannot be renamed", _CREATE_AGAIN)
     new = cursor.name(f"{kind} name")
     cursor.end()
     return Rename(kind, name, new, cursor.sql)
@@ -39,7 +42,8 @@ def _parse(cursor: Cursor, _: st.Name | None) -> Rename:
     """`ALTER SOURCE | STREAM | TABLE name RENAME TO new`."""
     kind = KINDS[cursor.tokens[cursor.at - 1].text.upper()]
     name = cursor.name(f"{kind} name")
-    cursor.expect("RENAME")
+    if not cursor.accept("RENAME"):
+        raise place_of(cursor.peek()).error(f"only RENAME of a {kind} is supported after ALTER", _CREATE_AGAIN)
     return parse_rename(cursor, kind, name)
 
 
