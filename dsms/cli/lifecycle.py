@@ -9,6 +9,7 @@ import typer
 
 from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, take_local_token
+from dsms.cli.cluster_summary import summary
 from dsms.cli.output import note, print_documents, print_json, stdout
 from dsms.local.access_token import console_url
 from dsms.local.encoding import encode
@@ -150,12 +151,10 @@ def _print_status(state: LocalState | None, cluster: dict[str, Any] | None) -> N
             stdout().print(f"stopped     {state.paused_reason}", markup=False)
         _print_addresses(state)
         print_documents(_document(state)["services"])
-    for name, value in (cluster or {}).items():
-        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            if value:
-                stdout().print(f"{name}:", markup=False)
-                print_documents(value)
-        elif not state or name != "kafka":
-            stdout().print(
-                f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}", markup=False
-            )
+    if cluster and not state and cluster.get("kafka"):
+        stdout().print(f"kafka       {cluster['kafka']}", markup=False)
+    for title, lines in summary(cluster or {}).items():
+        stdout().print(f"{title}:", markup=False)
+        print_documents(lines)
+    if cluster and not any(cluster.get("lag", {}).values()):
+        stdout().print("queries have read all records", markup=False)

@@ -113,7 +113,7 @@ class FakeService:
         return [letter][:limit]
 
     def status(self) -> Document:
-        return {"kafka": self.kafka, "executors": [{"name": "e1", "state": "running"}], "fragments": []}
+        return {"kafka": self.kafka, "executors": {"e1": {"state": "running"}}, "lag": {}}
 
     def readiness(self) -> dict[str, str]:
         return self.unready

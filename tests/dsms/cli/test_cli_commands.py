@@ -107,7 +107,8 @@ def test_status_and_down_without_a_cluster(dsms, monkeypatch):
 def test_status_of_a_coordinator(dsms):
     code, out, _ = dsms("status", "--format", "json")
     assert (code, json.loads(out)["cluster"]["kafka"]) == (0, "localhost:1")
-    assert "running" in dsms("status")[1]
+    shown = dsms("status")[1]
+    assert "running" in shown and "kafka       localhost:1" in shown and "queries have read all records" in shown
 
 
 def test_explain_prints_the_plan_as_it_is(dsms, service):
