@@ -161,6 +161,7 @@ class Guard:
             return None, json_response(error_document(error, "external"), 503, {"Retry-After": _PAUSE})
         if principal is None:
             self._unknown.wait_s(address, most)
+            refusal = refusal or (_unknown_token() if token else None)
         return principal, refusal or self._refusal(principal, scope)
 
     def _too_many_unknown(self, address: str) -> Response:
@@ -231,3 +232,9 @@ def bearer(header: str) -> str:
         return base64.b64decode(value, validate=True).decode().partition(":")[2]
     except ValueError:
         return ""
+
+
+def _unknown_token() -> Response:
+    hint = 'it may have been removed or mistyped; the token of "dsms up" is in the file "token" of its data directory'
+    error = UserError("the coordinator does not know this token", hint=hint)
+    return json_response(error_document(error, "unauthorized"), 401, _WRONG_TOKEN)

@@ -64,6 +64,21 @@ def test_a_token_may_be_the_password_of_a_schema_registry_client(client: TestCli
 
 
 @pytest.mark.parametrize(
+    ("header", "message", "challenge"),
+    [
+        ({}, "a token is needed", 'Bearer realm="dsms"'),
+        ({"Authorization": "Bearer wrong"}, "does not know this token", 'Bearer realm="dsms", error="invalid_token"'),
+    ],
+)
+def test_a_wrong_token_is_told_from_a_missing_one(
+    client: TestClient, header: dict[str, str], message: str, challenge: str
+) -> None:
+    answer = client.get("/v1/queries", headers=header)
+    assert message in answer.json()["error"]["message"]
+    assert answer.headers["WWW-Authenticate"] == challenge
+
+
+@pytest.mark.parametrize(
     ("method", "path", "least"),
     [
         ("GET", "/v1/queries", "reader"),
