@@ -81,7 +81,7 @@ SLOW = (
 )
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 #: The same examples in every run: `make fuzz` finds new failures, so they do not appear in unrelated changes.
-settings.register_profile("default", max_examples=4, derandomize=True, **_COMMON)
+settings.register_profile("default", max_examples=3, derandomize=True, **_COMMON)
 settings.register_profile("unit", max_examples=2, derandomize=True, **_COMMON)
 settings.register_profile(
     "fuzz",

@@ -13,7 +13,7 @@ from tests.algebra.counterexamples import COUNTEREXAMPLES
 from tests.algebra.duck import Duck
 
 #: The seeds, and the number of cases for each.
-SEEDS, CASES = range(1, 4), 70
+SEEDS, CASES = range(1, 4), 45
 
 
 @pytest.mark.parametrize("number", SEEDS)

@@ -32,6 +32,7 @@ def test_malformed_input_touches_nothing_else(tests: str, tmp_path: Path) -> Non
     assert "was built" in build(SANITIZED, library)
     environment = {
         **os.environ,
+        "HYPOTHESIS_PROFILE": "unit",  # the sanitizer is slow; the same tests run with more examples without it
         "LD_PRELOAD": runtime(),
         "ASAN_OPTIONS": "detect_leaks=0",
         "PYTHONMALLOC": "malloc",

@@ -12,7 +12,7 @@ from tests.simulation.__main__ import seeds_that_failed, simulate
 from tests.simulation.draw import drawn
 
 #: The seeds that `make unit` runs, those that `make test` runs, and those that are run three times.
-_FEW, _SEEDS, _REPEATED = 3, range(1, 21), range(101, 105)
+_FEW, _SEEDS, _REPEATED = 3, range(1, 13), range(101, 104)
 #: Seconds that another process may take for all repeated seeds.
 _LIMIT_S = 300
 
