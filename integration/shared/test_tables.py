@@ -2,6 +2,7 @@
 instant, and after a restart."""
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def rows(cluster: Cluster, select: str) -> list[list[object]]:
 
 
 def instant_of(answer: dict) -> int:
-    return int(answer["message"].rsplit(" ", 1)[1])
+    found = re.search(r"instant (\d+)", answer["message"])
+    assert found, answer
+    return int(found[1])
 
 
 def logged(cluster: Cluster, table: str) -> list[tuple[bytes, int]]:
