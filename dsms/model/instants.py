@@ -16,9 +16,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMS = "give a whole number, or a time in ISO 8601 such as 2026-05-01T12:00:00Z"
 
 
-def instant_of(text: str) -> int | None:
-    """The instant that a text denotes: a number that a record may have as its instant, or a date or time. None for
-    any other text.
+def instant_of(text: str, *, up: bool = True) -> int | None:
+    """The instant that a text denotes: a number that a record may have as its instant, or a date or time, rounded up
+    or down to milliseconds. None for any other text.
 
     >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("1970-01-01T01:00:01+01:00"), instant_of("soon")
     (-7, 86400000, 1000, None)
@@ -27,7 +27,7 @@ def instant_of(text: str) -> int | None:
         at = int(text) if len(text) <= _DIGITS else _END
         return at if -_END < at < _END else None
     try:
-        return _milliseconds(datetime.fromisoformat(text))
+        return _milliseconds(datetime.fromisoformat(text), up=up)
     except ValueError:
         return None
 
@@ -47,6 +47,8 @@ def given_instant(value: Instant) -> int:
     return at
 
 
-def _milliseconds(moment: datetime) -> int:
-    """Milliseconds since 1970, rounded up: no earlier instant is at or after the moment."""
-    return -((_EPOCH - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))) // timedelta(milliseconds=1))
+def _milliseconds(moment: datetime, *, up: bool = True) -> int:
+    """Milliseconds since 1970, rounded up to the first instant that is not before the moment, or down to the last one
+    that is not after it."""
+    passed, unit = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH, timedelta(milliseconds=1)
+    return -(-passed // unit) if up else passed // unit

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+from sqlglot import exp
 
 from dsms.model import logical, properties
 from dsms.model import statements as st
@@ -37,7 +38,7 @@ from dsms.registration.shared_links import holding_links
 from dsms.registration.view_matching import merged_with, moved_onto, over_views
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
-from dsms.sql.binder.dependencies import names_in
+from dsms.sql.binder.dependencies import names_in, query_of
 from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, points_alone
 from dsms.sql.parser.dialect import Dsms
@@ -72,9 +73,9 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
 
     The steps: what the statement declares, its plan, its division among fragments, the checks of its result, and its
     placement beside other queries. Only then the topic is created, so a statement that fails leaves none."""
-    name = statement.name or st.Name(_generated_name(statement))
-    if statement.name is None and (known := catalog.get(name.text)):
+    if statement.name is None and (known := _equal_unnamed(statement, catalog)) is not None:
         return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
+    name = statement.name or st.Name(_free_name(statement, catalog))
     check_registered(names_in(statement.select), catalog, environment.limits)
     view = clock_view(statement.select, catalog)
     if view is not None:
@@ -355,6 +356,26 @@ def _expanded_text_notice(
     return () if expanded == original else (f"expanded: {expanded}",)
 
 
-def _generated_name(statement: st.ContinuousQuery) -> str:
+def _generated_name(select: exp.Expr) -> str:
     """A name derived from the query, so that the same query is registered only once."""
-    return "query_" + hashlib.sha256(statement.select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]
+    return "query_" + hashlib.sha256(select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]
+
+
+def _named_alike(statement: st.ContinuousQuery, catalog: Catalog) -> list[Query]:
+    """The queries that have, or had before they were renamed, the name that is derived from a query."""
+    name = _generated_name(statement.select)
+    return [query for query in catalog.queries() if name in (query.name[: len(name)], query.first_name[: len(name)])]
+
+
+def _equal_unnamed(statement: st.ContinuousQuery, catalog: Catalog) -> Query | None:
+    """The query that was created by the same SELECT without a name. One that has its name may be another query: its
+    text has changed if a stream was renamed."""
+    name = _generated_name(statement.select)
+    return next((q for q in _named_alike(statement, catalog) if _generated_name(query_of(q.select)) == name), None)
+
+
+def _free_name(statement: st.ContinuousQuery, catalog: Catalog) -> str:
+    """The name derived from a query, with a number if another query has it, or had it, so that its topic has it."""
+    name = _generated_name(statement.select)
+    taken = {each for query in _named_alike(statement, catalog) for each in (query.name, query.first_name)}
+    return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 2 + len(taken)))) if free not in taken)

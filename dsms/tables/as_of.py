@@ -12,6 +12,7 @@ from dsms.model.position import error_at
 
 #: Without the S of the plural, which also MS loses.
 _UNIT_MS: Final = {"M": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_AT_PRESENT = "leave it out: INSERT, UPDATE, DELETE and MERGE read the present"
 _HINT = "write AS OF TIMESTAMP '2026-05-01 12:00:00', AS OF now() - INTERVAL '5' MINUTE, or AS OF a number"
 
 
@@ -35,6 +36,13 @@ def take_instant(tables: Sequence[exp.Table]) -> int | None:
     return instants[0] if instants else None
 
 
+def refuse_instants(query: exp.Expr) -> None:
+    """Raises SqlError for a query with AS OF that reads the present."""
+    for table in query.find_all(exp.Table):
+        if (version := table.args.get("version")) is not None:
+            raise error_at(version, "AS OF is supported in a SELECT that runs once only", hint=_AT_PRESENT)
+
+
 def _instant(version: exp.Expr) -> int | None:
     """The instant of AS OF; None for NULL, which stands for a parameter whose value is not known yet."""
     if version.args.get("kind") != "AS OF" or version.name != "TIMESTAMP":
@@ -55,9 +63,9 @@ def _value(node: exp.Expr) -> int | None:
         case exp.Neg() if (value := _value(node.this)) is not None:
             return -value
         case exp.Literal():
-            return instant_of(str(node.this))
+            return instant_of(str(node.this), up=False)
         case exp.Cast() if node.to.is_type("timestamp", "timestamptz", "date") and isinstance(node.this, exp.Literal):
-            return instant_of(str(node.this.this))
+            return instant_of(str(node.this.this), up=False)
         case exp.Add() | exp.Sub():
             start, length = _value(node.left), _length(node.right)
             sign = 1 if isinstance(node, exp.Add) else -1

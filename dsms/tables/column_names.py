@@ -20,6 +20,8 @@ def name_columns(query: exp.Expr) -> None:
     ['a', 'count', '?column?', 'b', 'd']
     """
     while isinstance(query, exp.SetOperation | exp.Subquery):
+        if query.args.get("by_name"):
+            name_columns(query.expression)
         query = query.this
     if isinstance(query, exp.Select):
         query.set("expressions", [_named(each) for each in query.expressions])

@@ -18,7 +18,7 @@ from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, re
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
 from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
-from dsms.tables.as_of import take_instant
+from dsms.tables.as_of import refuse_instants, take_instant
 from dsms.tables.column_names import name_columns
 from dsms.tables.select_wire import EngineFunction
 
@@ -78,8 +78,11 @@ class OneTimeQueryWithRows:
     functions: tuple[EngineFunction, ...] = ()
 
 
-def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> OneTimeQuery:
-    """A query prepared for DuckDB; it may also read relations that are `given`. Raises SqlError for a statement that is
+def one_time_query_of(
+    query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None, *, instants: bool = False
+) -> OneTimeQuery:
+    """A query prepared for DuckDB; it may also read relations that are `given`, and with `instants` earlier ones, by AS
+    OF. Raises SqlError for a statement that is
     not a query, for objects that do not exist, and for functions that the language does not have.
 
     Names of objects are replaced by names that nothing else can have, so that DuckDB cannot confuse an object with a
@@ -103,6 +106,8 @@ def one_time_query_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.
             read = _object_named(table, catalog)
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
+    if not instants:
+        refuse_instants(resolved)
     as_of = take_instant(found)
     refuse_user_defined_functions(resolved, catalog)
     refuse_unknown_functions(resolved)

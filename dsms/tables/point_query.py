@@ -82,7 +82,7 @@ def _selected(select: exp.Select, alias: str, schema: pa.Schema) -> dict[str, st
     if any(value for clause, value in select.args.items() if clause not in _CLAUSES):
         return None
     table = select.args["from_"].this if select.args.get("from_") else None
-    if not isinstance(table, exp.Table) or table.name != alias:
+    if not isinstance(table, exp.Table) or table.name != alias or table.args.get("only"):
         return None
     if [type(each) for each in select.expressions] == [exp.Star]:
         return None if any(select.expressions[0].args.values()) else {column: column for column in schema.names}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 #: A quoted name, the beginning of something that may hide literals (a comment, a parameter, a text with a prefix or in
 #: dollars), a text, or a whole number, in this order of the groups.
 _PARTS = re.compile(
-    r"""("(?:[^"]|"")*") | (--|/\*|\$|\\|[\w&]') | '((?:[^']|'')*)' | (?<![\w.])(\d{1,19})(?![\w.])""", re.VERBOSE
+    r"""("(?:[^"]|"")*") | (--|/\*|\$|\\|[\w&]') | '((?:[^']|'')*)' | (?<![\w.])([0-9]{1,19})(?![\w.])""", re.VERBOSE
 )
 _MOST_LITERALS, _LONGEST = 1_000, 20_000
 
@@ -31,7 +31,7 @@ def shape_of(sql: str) -> TextShape | None:
     >>> shape_of("SELECT 1 -- 2") is None
     True
     """
-    if len(sql) > _LONGEST:
+    if len(sql) > _LONGEST or _has_half_pair(sql):
         return None
     values: list[int | str] = []
     for found in _PARTS.finditer(sql):
@@ -40,6 +40,11 @@ def shape_of(sql: str) -> TextShape | None:
         if found[1] is None:
             values.append(int(found[4]) if found[4] is not None else found[3].replace("''", "'"))
     return TextShape(_PARTS.sub(_emptied, sql), tuple(values))
+
+
+def _has_half_pair(text: str) -> bool:
+    """Whether a text holds half of a surrogate pair, so that it cannot be encoded."""
+    return not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _emptied(found: re.Match[str]) -> str:

@@ -97,7 +97,7 @@ class LocalContext:
     def select(self, statement: st.Select) -> StatementResult:
         """Runs a one-time SELECT over the last relations of streams, views and tables."""
         catalog, select = self.session.catalog, at_instant(statement.select, self._now())
-        asked = one_time_query_of(select, catalog)
+        asked = one_time_query_of(select, catalog, instants=True)
         relation = as_shown(partial(self._rows, at=asked.as_of), catalog)
         if statement.preference is None:
             columns, rows, types = typed_answer(asked.over(relation))

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dsms.coordinator.postgres.parameters import without_comments
+from dsms.coordinator.postgres.parameters import without_comments, words
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure
-from dsms.model.statement_result import Row, StatementResult
+from dsms.model.statement_result import EncodedRows, Row, StatementResult
 
 _NAME = r'(?P<name>"(?:[^"]|"")+"|\w+)'
 _DECLARE = re.compile(
@@ -25,8 +25,10 @@ _MOVING = re.compile(
 )
 _CLOSE = re.compile(rf"\s*close\s+{_NAME}\s*;?\s*", re.IGNORECASE)
 _DISCARD_ALL = re.compile(r"\s*discard\s+all\s*;?\s*", re.IGNORECASE)
-#: More cursors or rows in a session would keep too much in memory.
-_MOST_CURSORS, _MOST_ROWS = 100, 1_000_000
+#: The first words of statements that a cursor may be over.
+_READING = (("SELECT",), ("WITH",), ("VALUES",))
+#: More cursors, rows or bytes in a session would keep too much in memory.
+_MOST_CURSORS, _MOST_ROWS, _MOST_BYTES = 100, 1_000_000, 64 * 1024 * 1024
 
 
 class CursorFailure(Exception):
@@ -118,6 +120,8 @@ class Cursors:
         name = _name(found["name"])
         if name in self.opened:
             raise CursorFailure("42P03", f'cursor "{name}" already exists', f'CLOSE "{name}" first')
+        if not found["query"].lstrip().startswith("(") and words(found["query"], 1) not in _READING:
+            raise CursorFailure("42P11", "a cursor is for SELECT, WITH or VALUES")
         if len(self.opened) >= _MOST_CURSORS:
             raise CursorFailure("53400", f"a session has at most {_MOST_CURSORS} cursors", "close some of them")
         return Declared(name, found["query"].strip().rstrip(";"), (found["hold"] or "").lower() == "with")
@@ -128,6 +132,8 @@ class Cursors:
             raise CursorFailure("42P11", "a cursor needs a statement that returns rows")
         if sum(len(each.rows) for each in self.opened.values()) + len(outcome.result.rows) > _MOST_ROWS:
             raise CursorFailure("53400", f"the cursors of a session have at most {_MOST_ROWS:,} rows together")
+        if sum(_bytes(each.outcome) for each in self.opened.values()) + _bytes(outcome) > _MOST_BYTES:
+            raise CursorFailure("53400", f"the cursors of a session have at most {_MOST_BYTES:,} bytes together")
         self.opened[declared.name] = Cursor(outcome, outcome.result.rows[:], held=held)
         return Outcome(StatementResult("DECLARE CURSOR", "", notices=outcome.result.notices))
 
@@ -191,3 +197,9 @@ def without_moving(sql: str) -> str | None:
     """
     found = _MOVING.fullmatch(without_comments(sql))
     return f"FETCH FORWARD 0 FROM {found['name']}" if found and found["verb"].lower() == "fetch" else None
+
+
+def _bytes(outcome: Outcome) -> int:
+    """The size of the rows of an answer, as far as it is known."""
+    rows = outcome.result.rows
+    return len(rows.json) if isinstance(rows, EncodedRows) else 0

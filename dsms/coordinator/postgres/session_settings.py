@@ -47,6 +47,7 @@ class SessionSettings:
         if (found := _SHOW.fullmatch(plain)) is not None:
             return StatementResult("SHOW", "", (f"dsms.{found[1].lower()}",), ((self._shown(found[1].lower()),),))
         if (found := _RESET.fullmatch(plain)) is not None:
+            self.last = self.last if found[1] else None
             for name in [found[1].lower()] if found[1] else ["wait", "freshness"]:
                 self._set(name, "default")
         return None  # the other settings are reset, too
@@ -55,7 +56,7 @@ class SessionSettings:
         """The result of a statement, with a notice of its instant if the session wants it."""
         if result.instant is None:
             return result
-        self.last = result
+        self.last = replace(result, rows=())
         told = answered_at(result.instant, result.behind_ms).removeprefix(" at ")
         return replace(result, notices=(*result.notices, told)) if self.freshness else result
 

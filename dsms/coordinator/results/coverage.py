@@ -160,6 +160,6 @@ def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]])
     return [
         {name: letter[name] for name in ("partition", "offset", "reason", "query")}
         for letter in letters
-        if letter["query"] in (None, question.query.name)
+        if letter["query"] in (None, question.query.first_name)
         and any(span.holds(letter["partition"], letter["offset"]) for span in question.spans)
     ]

@@ -11,19 +11,39 @@ from typing import TypeVar
 from connectors.kafka.client.topics import Partition
 from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Source
+from dsms.tables.select_budget import Cancelled
 
 _T = TypeVar("_T")
 _PAUSE_S = 0.1
+#: How many statements may wait at a time: each holds a thread of the coordinator.
+_MOST_WAITING = 3
+_waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
 
 def awaited_instant(act: Callable[[], _T], wait_s: float, cancelled: threading.Event) -> _T:
-    """The answer of `act`, which is tried again for some seconds while it raises NoFinalInstant."""
-    deadline = time.monotonic() + wait_s
+    """The answer of `act`, which is tried again for some seconds while it raises NoFinalInstant. Raises it at once
+    while as many statements wait as may, so that other statements find a thread."""
+    if wait_s <= _PAUSE_S:
+        return act()
+    try:
+        return act()
+    except NoFinalInstant:
+        if not _waiting.acquire(blocking=False):
+            raise
+    try:
+        return _tried_again(act, time.monotonic() + wait_s, cancelled)
+    finally:
+        _waiting.release()
+
+
+def _tried_again(act: Callable[[], _T], deadline: float, cancelled: threading.Event) -> _T:
     while True:
+        if cancelled.wait(_PAUSE_S):
+            raise Cancelled("the statement was cancelled while it waited for a result")
         try:
             return act()
         except NoFinalInstant:
-            if time.monotonic() + _PAUSE_S > deadline or cancelled.wait(_PAUSE_S):
+            if time.monotonic() + _PAUSE_S > deadline:
                 raise
 
 

@@ -78,7 +78,10 @@ class PointSelects:
         principal.check_read(select.view.name)
         budget = Budget.of(self._limits, cancelled)
         with self._reads.reading():
-            instant, rows = self._relations.rows_by_key(select.view, select.keys, self._catalog(), budget)
+            catalog = self._catalog()
+            if (present := catalog.get(select.view.name)) is None or present.id != select.view.id:
+                raise UserError(f'"{select.view.name}" was dropped meanwhile', hint="send the statement again")
+            instant, rows = self._relations.rows_by_key(select.view, select.keys, catalog, budget)
         if rows.num_rows > self._limits.select_rows:
             raise limit_exceeded("select_rows", f"the answer has more than {self._limits.select_rows} rows")
         content = select.asked.answer(rows)
@@ -103,7 +106,7 @@ class PointSelects:
             statements = parse(with_numbers(shape.text), self._limits)
             meant = resolved_statement(statements[0], catalog) if len(statements) == 1 else None
             if isinstance(meant, st.Select) and meant.preference is None:
-                return _over_view(one_time_query_of(meant.select, catalog), catalog, len(shape.values))
+                return _over_view(one_time_query_of(meant.select, catalog, instants=True), catalog, len(shape.values))
         return None
 
 

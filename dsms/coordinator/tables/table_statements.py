@@ -304,7 +304,7 @@ def _now() -> dt.datetime:
 
 def _asked(statement: st.Select, principal: Principal, catalog: Catalog) -> Asking:
     """The query of a SELECT. Raises Forbidden if the principal may not read one of its objects."""
-    asking: Asking = (asked := one_time_query_of(statement.select, catalog))
+    asking: Asking = (asked := one_time_query_of(statement.select, catalog, instants=True))
     _readable(asked.objects.values(), principal)
     if statement.preference is not None:
         asking = promising_select(statement.select, statement.preference, asked, catalog, principal.may_read)

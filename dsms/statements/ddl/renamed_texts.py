@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
 from dsms.sql.binder.dependencies import query_of, tables_in
@@ -115,15 +115,17 @@ class Renaming:
     def _after(self, word: str, sql: str) -> Iterator[_Edit]:
         """The names after a keyword."""
         tokens = Dsms().tokenize(sql)
-        for before, token in zip(tokens, tokens[1:], strict=False):
-            if before.text.upper() == word and self.is_old(token.text):
+        for at, before in enumerate(tokens):
+            token = _after_public(tokens[at + 1 :])
+            if before.text.upper() == word and token is not None and self.is_old(token.text):
                 yield _Edit(token.start, token.end + 1, _identifier(self.new))
 
     def _qualifiers(self, text: str) -> Iterator[_Edit]:
         """The old name before the names of columns."""
         tokens = Dsms().tokenize(text)
-        for token, after in zip(tokens, tokens[1:], strict=False):
-            if after.token_type is TokenType.DOT and self.is_old(token.text):
+        for before, token, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
+            first = before is None or before.token_type is not TokenType.DOT
+            if first and after.token_type is TokenType.DOT and self.is_old(token.text):
                 yield _Edit(token.start, token.end + 1, _identifier(self.new))
 
     def _in_query(self, query: exp.Expr, text: str) -> Iterator[_Edit]:
@@ -157,7 +159,14 @@ def _parts(statement: st.Statement) -> Iterator[st.Statement]:
 
 def _is_summary(sql: str) -> bool:
     """Whether it is CREATE SUMMARY, whose query is not in its text."""
-    return "SUMMARY" in [token.text.upper() for token in Dsms().tokenize(sql)[:4]]
+    first = [token.text.upper() for token in Dsms().tokenize(sql)[:4]]
+    return [word for word in first if word not in ("OR", "REPLACE")][:2] == ["CREATE", "SUMMARY"]
+
+
+def _after_public(tokens: list[Token]) -> Token | None:
+    """The token of a name, which may come after `public.`."""
+    first = [token.text.lower() for token in tokens[:2]]
+    return next(iter(tokens[2:] if first == ["public", "."] else tokens), None)
 
 
 def _identifier_in(spelled: exp.Expr) -> exp.Identifier:

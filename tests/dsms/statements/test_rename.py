@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from dsms.coordinator.results.coverage import CoverageQuestion, Span, refusals
 from dsms.coordinator.statements.dropped_topics import topics_of_dropped
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
@@ -250,3 +251,48 @@ def test_a_text_that_cannot_be_rewritten_is_named(session: LocalSession) -> None
     with pytest.raises(UserError, match='"S" cannot be renamed: W names it in a way that cannot be rewritten; drop'):
         session.execute("ALTER STREAM S RENAME TO n")
     assert session.catalog is before
+
+
+UNNAMED = "SELECT STREAMED k FROM S"
+
+
+def test_an_unnamed_query_is_found_by_what_it_asks(session: LocalSession) -> None:
+    first = session.run(UNNAMED)[-1].name
+    session.execute("ALTER STREAM S RENAME TO former; CREATE STREAM S OVER Raw KEY NULL")
+    second = session.run(UNNAMED)[-1].name
+    assert second == f"{first}_2"
+    assert "already running" in session.run(UNNAMED)[-1].message
+    session.execute(f"ALTER QUERY {second} RENAME TO mine")
+    assert session.run(UNNAMED)[-1].message == 'query "mine" is already running'
+
+
+def test_names_that_only_look_like_the_table_stay(session: LocalSession) -> None:
+    session.execute("CREATE TABLE pair (k INT PRIMARY KEY, p STRUCT(pair INT), CHECK (pair.p.pair > 0))")
+    session.execute("ALTER TABLE pair RENAME TO couple")
+    session.execute("INSERT INTO couple VALUES (1, {'pair': 2})")
+    with pytest.raises(UserError, match="couple.p.pair > 0"):
+        session.execute("INSERT INTO couple VALUES (2, {'pair': 0})")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW Summary AS SELECT k FROM R(S)",
+        "CREATE SUMMARY Sm ON public.U (k) WITH GRANULARITY 100 AND COLLAPSE(4, 3)",
+    ],
+)
+def test_the_text_of_a_reader_has_the_new_name(session: LocalSession, statement: str) -> None:
+    session.execute(f"CREATE STREAM U OVER Raw KEY NULL; {statement}")
+    session.execute("ALTER STREAM S RENAME TO n1; ALTER STREAM U RENAME TO n2")
+    name = statement.split()[2]
+    text = session.catalog.get(name).sql
+    assert ("n1" in text) != ("n2" in text), text
+
+
+def test_the_dead_letters_of_a_renamed_query_are_still_its_own(session: LocalSession) -> None:
+    session.execute("CREATE QUERY Ratio AS SELECT k, 6 / v AS q FROM S; ALTER QUERY Ratio RENAME TO Quotient")
+    session.push("Raw", [{"k": 1, "v": 0, "ts": 1}, {"k": 2, "v": 2, "ts": 2}])
+    session.advance(5)
+    letters = [{"partition": 0, **letter} for letter in session.dead_letters("Raw")]
+    asked = CoverageQuestion(session.catalog.find("Quotient"), session.catalog.find("Raw"), (Span(0, 0, 1),), 2)
+    assert (0, "Ratio") in [(letter["offset"], letter["query"]) for letter in refusals(asked, letters)]

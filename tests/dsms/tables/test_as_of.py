@@ -33,6 +33,8 @@ def instant(sql: str) -> int | None:
         ("AS OF DATE '1970-01-02'", 86_400_000),
         ("AS OF now() - INTERVAL '5' MINUTE", 3_300_000),
         ("AS OF current_timestamp - INTERVAL '10 ms'", 3_599_990),
+        ("AS OF '1970-01-01T00:00:00.0019Z'", 1),
+        ("AS OF TIMESTAMP '1970-01-01 00:00:02.000999'", 2_000),
         ("AS OF NULL", None),
         ("AS of", None),
         ("AS of (a, b)", None),
@@ -87,3 +89,19 @@ def test_an_instant_that_is_not_final(session: LocalSession) -> None:
 def test_continuous_queries_have_no_as_of(session: LocalSession) -> None:
     with pytest.raises(SqlError, match="line 1, column 43: AS OF in FROM"):
         session.run("CREATE VIEW w AS SELECT * FROM best AS OF 3")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO u SELECT k FROM best AS OF 1",
+        "INSERT INTO u VALUES ((SELECT max(k) FROM best AS OF 1))",
+        "DELETE FROM u WHERE k IN (SELECT k FROM best AS OF 1)",
+        "CREATE TABLE w AS SELECT k FROM best AS OF 1",
+    ],
+)
+def test_statements_that_write_read_the_present(session: LocalSession, statement: str) -> None:
+    session.execute("CREATE TABLE u (k INT)")
+    with pytest.raises(UserError, match="AS OF"):
+        session.execute(statement)
+    assert session.execute("SELECT count(*) FROM u") == [{"count": 0}]

@@ -87,3 +87,8 @@ def test_a_mistyped_word_comes_with_the_nearest_one_first(session: LocalSession,
         session.execute(sql)
     assert refused.value.hint.startswith(f"have: {first}")
     assert len(refused.value.hint.split(", ")) <= 25
+
+
+def test_columns_of_a_union_by_name_have_one_name_on_both_sides(session: LocalSession) -> None:
+    rows = session.execute("SELECT count(*) FROM t UNION ALL BY NAME SELECT count(*) FROM u")
+    assert rows == [{"count": 2}, {"count": 0}]

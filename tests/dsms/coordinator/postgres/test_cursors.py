@@ -76,7 +76,7 @@ def test_the_end_of_a_transaction_closes_cursors_without_hold(client: Client) ->
 
 
 def test_wrong_declarations(client: Client) -> None:
-    with pytest.raises(psycopg.errors.InvalidCursorDefinition, match="returns rows"):
+    with pytest.raises(psycopg.errors.InvalidCursorDefinition, match="is for SELECT"):
         client.execute("DECLARE c CURSOR FOR SET x = 1")
     with pytest.raises(psycopg.errors.UndefinedTable) as error:
         client.execute("DECLARE c CURSOR FOR SELECT * FROM nope")
@@ -121,3 +121,10 @@ def test_cursors_of_asyncpg(port: int) -> None:
             await client.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE t", "INSERT INTO t VALUES (9, 'x') RETURNING k", "SHOW TABLES"])
+def test_a_cursor_is_for_queries_only(client: Client, statement: str) -> None:
+    with pytest.raises(psycopg.Error, match="a cursor is for SELECT, WITH or VALUES"):
+        client.execute(f"DECLARE c CURSOR FOR {statement}")
+    assert client.execute("SELECT k FROM t ORDER BY k").fetchall() == [(k,) for k, _ in ROWS]

@@ -8,10 +8,13 @@ from itertools import count
 import pytest
 
 from dsms.coordinator.catalog.lookup import error_for
+from dsms.coordinator.results import missing_instant
 from dsms.coordinator.results.missing_instant import awaited_instant, reasons
+from dsms.local.waiting import wait_until
 from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Source
 from dsms.model.principal import AccessRules, Principal
+from dsms.tables.select_budget import Cancelled
 
 NOW = 1_800_000_010_000
 
@@ -59,7 +62,7 @@ def test_a_statement_that_does_not_wait_or_is_cancelled() -> None:
     with pytest.raises(NoFinalInstant):
         awaited_instant(act, 0, cancelled)
     cancelled.set()
-    with pytest.raises(NoFinalInstant):
+    with pytest.raises(Cancelled):
         awaited_instant(act, 60, cancelled)
     assert next(tries) == 3
 
@@ -73,3 +76,36 @@ def test_a_caller_who_may_not_read_a_source_does_not_learn_its_name() -> None:
     shown = str(error_for(ann, error))
     hidden = "it waits for a source that you may not read"
     assert shown.startswith(f'view "v" has no final instant yet: {hidden}, topic "b" is; ')
+
+
+def test_only_some_statements_wait_at_a_time() -> None:
+    """The others fail at once, so that there are threads for statements that need not wait."""
+    waiting, cancelled, failed = [threading.Event() for _ in range(3)], threading.Event(), []
+
+    def wait(begun: threading.Event) -> None:
+        def act() -> int:
+            begun.set()
+            raise NoFinalInstant("not yet")
+
+        try:
+            awaited_instant(act, 60, cancelled)
+        except Cancelled as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=wait, args=(begun,)) for begun in waiting]
+    for thread in threads:
+        thread.start()
+    tried = count()
+
+    def fourth() -> int:
+        next(tried)
+        raise NoFinalInstant("not yet")
+
+    assert wait_until(lambda: missing_instant._waiting._value == 0, 60)
+    with pytest.raises(NoFinalInstant):
+        awaited_instant(fourth, 60, threading.Event())
+    assert next(tried) == 1
+    cancelled.set()
+    for thread in threads:
+        thread.join()
+    assert len(failed) == 3
