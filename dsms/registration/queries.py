@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
-from sqlglot import exp
 
 from dsms.model import logical, properties
 from dsms.model import statements as st
@@ -41,6 +39,7 @@ from dsms.sql.binder.bind import bind
 from dsms.sql.binder.dependencies import names_in, query_of
 from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.binder.streams.clock import CLOCK, ClockView, clock_view, points_alone
+from dsms.sql.generated_name import generated_name
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
 
@@ -356,26 +355,21 @@ def _expanded_text_notice(
     return () if expanded == original else (f"expanded: {expanded}",)
 
 
-def _generated_name(select: exp.Expr) -> str:
-    """A name derived from the query, so that the same query is registered only once."""
-    return "query_" + hashlib.sha256(select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]
-
-
 def _named_alike(statement: st.ContinuousQuery, catalog: Catalog) -> list[Query]:
     """The queries that have, or had before they were renamed, the name that is derived from a query."""
-    name = _generated_name(statement.select)
+    name = generated_name(statement.select)
     return [query for query in catalog.queries() if name in (query.name[: len(name)], query.first_name[: len(name)])]
 
 
 def _equal_unnamed(statement: st.ContinuousQuery, catalog: Catalog) -> Query | None:
     """The query that was created by the same SELECT without a name. One that has its name may be another query: its
     text has changed if a stream was renamed."""
-    name = _generated_name(statement.select)
-    return next((q for q in _named_alike(statement, catalog) if _generated_name(query_of(q.select)) == name), None)
+    name = generated_name(statement.select)
+    return next((q for q in _named_alike(statement, catalog) if generated_name(query_of(q.select)) == name), None)
 
 
 def _free_name(statement: st.ContinuousQuery, catalog: Catalog) -> str:
     """The name derived from a query, with a number if another query has it, or had it, so that its topic has it."""
-    name = _generated_name(statement.select)
+    name = generated_name(statement.select)
     taken = {each for query in _named_alike(statement, catalog) for each in (query.name, query.first_name)}
     return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 2 + len(taken)))) if free not in taken)
