@@ -1,11 +1,14 @@
 """Real services for the integration tests: a broker and a Redis per session, and private ones that may be killed."""
 
+from __future__ import annotations
+
 import os
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -20,6 +23,9 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 from integration.kafka_topics import TopicFactory, create_topic
 from integration.session_services import Services, received_addresses, send_addresses, started
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")  # as in tests/conftest.py
 build()  # as there
@@ -146,3 +152,12 @@ def _name(process: psutil.Process) -> str:
         return "" if process.status() == psutil.STATUS_ZOMBIE else process.name()
     except psutil.NoSuchProcess:
         return ""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium; the test is skipped if no browser is installed."""
+    from integration.browser import chromium  # imported when needed: few tests need a browser
+
+    with chromium() as opened:
+        yield opened

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from dsms.cli.main import app as cli
 from dsms.local.waiting import wait_until
 from dsms.model.tokens import entry, new_token
-from integration.browser import chromium
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
 from tests.support.identity_provider import IdentityProvider
@@ -24,12 +23,6 @@ ORDERS = """REGISTER SOURCE orders (id BIGINT, customer TEXT, amount INT) FROM '
 CREATE STREAM o OVER orders KEY NULL;
 CREATE STREAMED VIEW takings AS SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM o GROUP BY customer;
 CREATE STREAMED VIEW regulars AS SELECT customer, COUNT(*) AS n FROM o GROUP BY customer HAVING COUNT(*) > 2"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

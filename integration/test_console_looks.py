@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dsms.local.waiting import wait_until
-from integration.browser import chromium
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
 
@@ -28,12 +27,6 @@ CREATE STREAMED VIEW joined AS SELECT a.visitor, a.n, b.most FROM R(spent) a
     JOIN (SELECT visitor, MAX(amount) AS most FROM v GROUP BY visitor) b ON a.visitor = b.visitor;
 CREATE TABLE pets (pet TEXT PRIMARY KEY, age INT);
 CREATE STREAMED VIEW adults AS SELECT pet, age FROM pets WHERE age > 1"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from dsms.local.access_token import TOKEN_FILE
 from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState
 from dsms.local.supervisor import down, up
-from integration.browser import chromium
 from integration.kafka_log import last_values
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
@@ -84,12 +83,6 @@ def started(data_dir: Path, **changes: bool) -> Iterator[LocalState]:
         yield up(settings, report=lambda _: None)
     finally:
         down(data_dir, report=lambda _: None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("without_token", [False, True])

@@ -53,7 +53,7 @@ def _failing(name: str, executor: Mapping[str, Any]) -> Iterator[Document]:
 
 
 def _unread(status: Mapping[str, Any]) -> Iterator[Document]:
-    """The queries that have not read all records, the last one first, with what they still need."""
+    """The queries that have not read all records, those with the most unread ones first."""
     progress = status.get("progress", {})
     for name, unread in sorted(status.get("lag", {}).items(), key=lambda each: -each[1]):
         if unread:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import typer
 
-from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, connect
 from operators.core.errors import DsmsError
 
@@ -24,18 +23,18 @@ def object_names(*kinds: Kind) -> Callable[[typer.Context, str], list[str]]:
     return completed
 
 
-def _known(options: dict[str, Any], kinds: tuple[Kind, ...]) -> set[str]:
+def names_of(session: object, kinds: tuple[Kind, ...] = ("sources", "streams", "queries")) -> set[str]:
+    """The names of the objects of these kinds that a session lists; none if the coordinator does not answer."""
+    listings = [getattr(session, kind, None) for kind in kinds]
     try:
-        with connect(options.get("coordinator"), Path(options.get("data_dir") or DEFAULT_DATA_DIR)) as api:
-            return {str(document["name"]) for kind in kinds for document in _listing(api, kind)}
+        return {str(document["name"]) for listing in listings if listing for document in listing()}
     except DsmsError:
         return set()
 
 
-def _listing(api: ApiClient, kind: Kind) -> list[dict[str, Any]]:
-    listings: dict[Kind, Callable[[], list[dict[str, Any]]]] = {
-        "sources": api.sources,
-        "streams": api.streams,
-        "queries": api.queries,
-    }
-    return listings[kind]()
+def _known(options: dict[str, Any], kinds: tuple[Kind, ...]) -> set[str]:
+    try:
+        with connect(options.get("coordinator"), Path(options.get("data_dir") or DEFAULT_DATA_DIR)) as api:
+            return names_of(api, kinds)
+    except DsmsError:
+        return set()

@@ -1,7 +1,6 @@
 """`dsms sql`: runs statements from an option, a file, a pipe or the shell."""
 
 import sys
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -10,6 +9,7 @@ import typer
 
 from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.object_names import names_of
 from dsms.cli.output import print_error, print_json, print_result
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import DsmsError, SqlError, UserError
@@ -99,15 +99,6 @@ def run(session: Session, text: str, output: str) -> None:
             print_json(result)
         else:
             print_result(result)
-
-
-def names_of(session: Session) -> Iterable[str]:
-    """The names for completion; empty if the coordinator does not answer."""
-    listings = [getattr(session, kind, None) for kind in ("sources", "streams", "queries")]
-    try:
-        return {str(document["name"]) for listing in listings if listing for document in listing()}
-    except DsmsError:
-        return ()
 
 
 def _answer(session: Session, text: str, output: str) -> None:

@@ -10,7 +10,7 @@ from dsms.introspection.operator_metrics import Operator
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.shared_links import SharedLink
-from dsms.model.subplans import SharedSubplan, subplans_below
+from dsms.model.subplans import SharedSubplan
 from dsms.planner.physical.parts.send import Send
 
 #: The operator that sends elements to a link.
@@ -89,7 +89,7 @@ def subplans(reports: Sequence[Report], catalog: Catalog) -> Iterator[Subplan]:
 
 
 def _readers(link: SharedSubplan | SharedLink, queries: Iterable[Query]) -> tuple[str, ...]:
-    return tuple(query.name for query in queries if link in (*subplans_below(query.links), *query.shared_links))
+    return tuple(query.name for query in queries if link in query.held_links)
 
 
 def _by_queries(

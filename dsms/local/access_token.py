@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from connectors.credentials.secrets import secret_file
-from dsms.local.state import LocalState, read_state, supervisor_alive
+from dsms.local.state import LocalState, running_state
 from dsms.model.tokens import entry, new_token, tokens_of
 
 #: Files in the data directory: the token, which only its owner may read, and the tokens that the coordinator accepts.
@@ -40,10 +40,10 @@ def local_token(url: str, data_dir: Path) -> str | None:
     """The token that `dsms up` created for the coordinator at a URL. None unless this coordinator runs in the data
     directory with such a token.
     """
-    state = read_state(data_dir)
+    state = running_state(data_dir)
     if state is None or state.token is None or state.coordinator != _of_this_machine(url):
         return None
-    return secret_file(state.token) if supervisor_alive(state) else None
+    return secret_file(state.token)
 
 
 def _of_this_machine(url: str) -> str:

@@ -201,8 +201,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def links(self) -> list[SharedSubplan | SharedLink]:
         """The shared subplans, and the links of divided queries that others may share, each once."""
-        shared = {link.id: link for query in self.queries() for link in query.shared_links}
-        return [*self.subplans(), *shared.values()]
+        return list({link.id: link for query in self.queries() for link in query.held_links}.values())
 
 
 def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:

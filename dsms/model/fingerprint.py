@@ -36,8 +36,8 @@ def fingerprint(value: object) -> str:
 
     It does not depend on the order of a set or mapping, on the process, or on the module that defines a class. Fields
     excluded from comparison are left out, and so are fields marked `ADDED_LATER` that have their default value. The
-    `operator_version` of an operator is included. Renaming an object changes no
-    fingerprint: a value that has the property `as_created` is taken as that.
+    `operator_version` of an operator is included. Renaming an object changes no fingerprint: a value that has the
+    property `as_created` is taken as that.
 
     Raises TypeError for a mutable value (a dataclass that is not frozen) and for a type with no known encoding.
 

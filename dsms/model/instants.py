@@ -27,7 +27,7 @@ def instant_of(text: str, *, up: bool = True) -> int | None:
         at = int(text) if len(text) <= _DIGITS else _END
         return at if -_END < at < _END else None
     try:
-        return _milliseconds(datetime.fromisoformat(text), up=up)
+        return milliseconds(datetime.fromisoformat(text), up=up)
     except ValueError:
         return None
 
@@ -39,7 +39,7 @@ def given_instant(value: Instant) -> int:
     (7, 1000, 86400000)
     """
     if isinstance(value, date):
-        return _milliseconds(value if isinstance(value, datetime) else datetime.combine(value, time()))
+        return milliseconds(value)
     whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else _END
     at = instant_of(value) if isinstance(value, str) else whole
     if at is None or not -_END < at < _END:
@@ -47,8 +47,9 @@ def given_instant(value: Instant) -> int:
     return at
 
 
-def _milliseconds(moment: datetime, *, up: bool = True) -> int:
+def milliseconds(moment: date, *, up: bool = True) -> int:
     """Milliseconds since 1970, rounded up to the first instant that is not before the moment, or down to the last one
-    that is not after it."""
-    passed, unit = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH, timedelta(milliseconds=1)
+    that is not after it. A date is its midnight; without a zone, the moment is in UTC."""
+    exact = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
+    passed, unit = (exact if exact.tzinfo else exact.replace(tzinfo=UTC)) - _EPOCH, timedelta(milliseconds=1)
     return -(-passed // unit) if up else passed // unit

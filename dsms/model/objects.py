@@ -409,6 +409,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
         return self.created_as or self.name
 
     @property
+    def held_links(self) -> tuple[SharedSubplan | SharedLink, ...]:
+        """The shared subplans, with those below them, and the shared links that exist as long as it does."""
+        return (*subplans_below(self.links), *self.shared_links)
+
+    @property
     def hints(self) -> PlanHints:
         """The hints from which its plan is derived."""
         return PlanHints(self.join_orders, self.over)

@@ -72,9 +72,9 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
 
     The steps: what the statement declares, its plan, its division among fragments, the checks of its result, and its
     placement beside other queries. Only then the topic is created, so a statement that fails leaves none."""
-    if statement.name is None and (known := _equal_unnamed(statement, catalog)) is not None:
+    name, known = _named(statement, catalog)
+    if known is not None:
         return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
-    name = statement.name or st.Name(_free_name(statement, catalog))
     check_registered(names_in(statement.select), catalog, environment.limits)
     view = clock_view(statement.select, catalog)
     if view is not None:
@@ -355,21 +355,16 @@ def _expanded_text_notice(
     return () if expanded == original else (f"expanded: {expanded}",)
 
 
-def _named_alike(statement: st.ContinuousQuery, catalog: Catalog) -> list[Query]:
-    """The queries that have, or had before they were renamed, the name that is derived from a query."""
+def _named(statement: st.ContinuousQuery, catalog: Catalog) -> tuple[st.Name, Query | None]:
+    """The name of a new query; and, if the statement has none, the query that the same SELECT created before.
+
+    The name is then derived from the SELECT. Another query may have it, or have had it, so that its topic has it: if a
+    stream was renamed, the text of its readers changed, and they themselves may have been renamed."""
+    if statement.name is not None:
+        return statement.name, None
     name = generated_name(statement.select)
-    return [query for query in catalog.queries() if name in (query.name[: len(name)], query.first_name[: len(name)])]
-
-
-def _equal_unnamed(statement: st.ContinuousQuery, catalog: Catalog) -> Query | None:
-    """The query that was created by the same SELECT without a name. One that has its name may be another query: its
-    text has changed if a stream was renamed."""
-    name = generated_name(statement.select)
-    return next((q for q in _named_alike(statement, catalog) if generated_name(query_of(q.select)) == name), None)
-
-
-def _free_name(statement: st.ContinuousQuery, catalog: Catalog) -> str:
-    """The name derived from a query, with a number if another query has it, or had it, so that its topic has it."""
-    name = generated_name(statement.select)
-    taken = {each for query in _named_alike(statement, catalog) for each in (query.name, query.first_name)}
-    return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 2 + len(taken)))) if free not in taken)
+    alike = [each for each in catalog.queries() if each.name.startswith(name) or each.first_name.startswith(name)]
+    equal = next((each for each in alike if generated_name(query_of(each.select)) == name), None)
+    taken = {known for each in alike for known in (each.name, each.first_name)}
+    numbered = (f"{name}_{number}" for number in range(2, 2 + len(taken)))
+    return st.Name(next(free for free in (name, *numbered) if free not in taken)), equal

@@ -31,7 +31,7 @@ def shape_of(sql: str) -> TextShape | None:
     >>> shape_of("SELECT 1 -- 2") is None
     True
     """
-    if len(sql) > _LONGEST or _has_half_pair(sql):
+    if len(sql) > _LONGEST or not _encodable(sql):
         return None
     values: list[int | str] = []
     for found in _PARTS.finditer(sql):
@@ -42,9 +42,13 @@ def shape_of(sql: str) -> TextShape | None:
     return TextShape(_PARTS.sub(_emptied, sql), tuple(values))
 
 
-def _has_half_pair(text: str) -> bool:
-    """Whether a text holds half of a surrogate pair, so that it cannot be encoded."""
-    return not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text)
+def _encodable(text: str) -> bool:
+    """Whether a text is valid Unicode: half of a surrogate pair cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _emptied(found: re.Match[str]) -> str:

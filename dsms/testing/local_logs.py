@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as time_of_day
+from datetime import date
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from connectors.formats import RowDecoder, debezium_decode
 from dsms.measurements.work import Work
+from dsms.model.instants import milliseconds
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.intake import NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, no_instant, reading_schema
@@ -22,8 +22,6 @@ from dsms.runtime.stages.source_stage import SliceRead, SliceRequest
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.core.clock import Heartbeat
 from operators.core.errors import DsmsError, UserError
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -105,13 +103,12 @@ def _instant(ts: object) -> int | None:
 def as_instant(ts: object) -> int:
     """The instant that a caller gives: a 64-bit whole number, or a date or datetime as milliseconds since 1970.
 
+    >>> from datetime import datetime
     >>> as_instant(7), as_instant(datetime(1970, 1, 1, 0, 0, 1)), as_instant(date(1970, 1, 2))
     (7, 1000, 86400000)
     """
     if isinstance(ts, date):
-        moment = ts if isinstance(ts, datetime) else datetime.combine(ts, time_of_day())
-        known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (known - _EPOCH) // timedelta(milliseconds=1)
+        return milliseconds(ts, up=False)
     if isinstance(ts, int | np.integer) and not isinstance(ts, bool) and abs(int(ts)) < 2**63:
         return int(ts)
     raise UserError(f"{ts!r} is not an instant", hint="give a whole number of 64 bits, a date or a datetime")

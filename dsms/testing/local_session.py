@@ -111,7 +111,7 @@ class LocalSession:
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts`, and for tagged input `op` (`+`, `u`, `-`). `ts`
-        is anything that `advance` takes; any other value makes the record a dead letter that shows the value."""
+        is a number, a date or a datetime; any other value makes the record a dead letter that shows the value."""
         log, pushed = self._log_of(source), as_records(records)
         log.pushes.append((len(log.records), self.now()))
         log.records.extend(pushed)

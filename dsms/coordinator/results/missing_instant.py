@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from connectors.formats.calendar_text import timestamp_text
 from connectors.kafka.client.topics import Partition
 from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Source
@@ -23,12 +23,10 @@ _waiting = threading.BoundedSemaphore(_MOST_WAITING)
 def awaited_instant(act: Callable[[], _T], wait_s: float, cancelled: threading.Event) -> _T:
     """The answer of `act`, which is tried again for some seconds while it raises NoFinalInstant. Raises it at once
     while as many statements wait as may, so that other statements find a thread."""
-    if wait_s <= _PAUSE_S:
-        return act()
     try:
         return act()
     except NoFinalInstant:
-        if not _waiting.acquire(blocking=False):
+        if wait_s <= _PAUSE_S or not _waiting.acquire(blocking=False):
             raise
     try:
         return _tried_again(act, time.monotonic() + wait_s, cancelled)
@@ -60,13 +58,11 @@ def reasons(source: Source, last: Mapping[Partition, int | None], now_ms: int) -
         return
     for (topic, partition), at in sorted(last.items()):
         place = f'partition {partition} of topic "{topic}"'
-        since = f"has been silent since {_time(at)}" if at is not None else "has no records"
+        since = (
+            f"has been silent since {timestamp_text(at // 1_000 * 1_000_000)}" if at is not None else "has no records"
+        )
         if source.idle_ms is None:
             yield f'{place} {since}, and source "{source.name}" waits for it: send a record or a heartbeat'
         else:
             left = max(0, source.idle_ms - (now_ms - (now_ms if at is None else at)))
             yield f"{place} {since}; final in {-(-left // 1_000)} s"
-
-
-def _time(at_ms: int) -> str:
-    return dt.datetime.fromtimestamp(at_ms / 1_000, dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -64,8 +64,9 @@ class PointSelects:
 
     def of(self, sql: str) -> PointSelect | None:
         """The point query of a text; None for any other text."""
-        shape = shape_of(sql)
-        if shape is None or not _MAY_BE_POINT.match(shape.text) or _IS_NONE.search(shape.text):
+        if not _MAY_BE_POINT.match(sql) or (shape := shape_of(sql)) is None:
+            return None
+        if not _MAY_BE_POINT.match(shape.text) or _IS_NONE.search(shape.text):
             return None
         if (meant := self._meant(shape, self._catalog())) is None:
             return None

@@ -20,7 +20,6 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.executors import follow_version
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.model.subplans import subplans_below
 from dsms.placement.leases import ExecutorStatus
 from dsms.planner.physical.parts.links import query_of
 from dsms.registration.added_partitions import (
@@ -115,14 +114,7 @@ def _senders(source: Source, catalog: Catalog) -> set[str]:
     """The ids of the queries after which the shared subplans and links over a source are named; they may have been
     dropped."""
     readers = (query for query in catalog.running() if source.id in query.reads)
-    return {
-        query_of(id)
-        for query in readers
-        for id in (
-            *(subplan.id for subplan in subplans_below(query.links)),
-            *(link.id for link in query.shared_links),
-        )
-    }
+    return {query_of(link.id) for query in readers for link in query.held_links}
 
 
 def passed(source: str, alive: Mapping[str, ExecutorStatus], published: Mapping[str, int]) -> int | None:
