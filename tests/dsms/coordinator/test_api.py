@@ -167,7 +167,7 @@ def test_health(client, service):
 
 
 def test_status(client):
-    assert client.get("/v1/status").json()["executors"] == [{"name": "e1", "state": "running"}]
+    assert client.get("/v1/status").json()["executors"] == {"e1": {"state": "running"}}
 
 
 def test_openapi_describes_every_path_once(client):
