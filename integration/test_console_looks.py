@@ -15,7 +15,7 @@ from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
-PAGES = ("", "plan", "sources", "resources", "executors", "sql", "queries/spent")
+PAGES = ("", "plan", "sources", "resources", "executors", "objects", "objects/pets", "audit", "sql", "queries/spent")
 #: A desktop and a phone, in pixels.
 SIZES = ((1400, 900), (390, 844))
 #: 2026-11-30T12:00:00Z

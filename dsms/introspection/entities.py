@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import msgspec
@@ -129,6 +130,31 @@ def load_by_queries(reports: Iterable[Report]) -> dict[tuple[str, frozenset[str]
         for operator in report.operators:
             loads[report.fragment, frozenset(operator.queries)] += operator.load
     return dict(loads)
+
+
+@dataclass(frozen=True)
+class QueryUsage:
+    """The cores that the operators of a query use, where shared operators count in parts, and the bytes of all state
+    that the query uses."""
+
+    load: float = 0.0
+    state_bytes: int = 0
+
+
+def usage_by_query(reports: Iterable[Report]) -> dict[str, QueryUsage]:
+    """What the operators of each query use, by its name.
+
+    >>> shared = Operator(id="a", fragment="0", lane="0", stage=1, queries=("p", "q"), operator="Join",
+    ...     load=0.5, state_bytes=8)
+    >>> usage_by_query([Report(executor="e", fragment="0", at=0.0, operators=(shared,))])["q"]
+    QueryUsage(load=0.25, state_bytes=8)
+    """
+    loads, sizes = defaultdict[str, float](float), defaultdict[str, int](int)
+    for operator in (operator for report in reports for operator in report.operators):
+        for name in operator.queries:
+            loads[name] += operator.load / len(operator.queries)
+            sizes[name] += operator.state_bytes
+    return {name: QueryUsage(loads[name], sizes[name]) for name in loads}
 
 
 def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:

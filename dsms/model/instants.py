@@ -47,6 +47,16 @@ def given_instant(value: Instant) -> int:
     return at
 
 
+def time_text(at: int) -> str:
+    """A time in milliseconds since 1970, in ISO 8601.
+
+    >>> time_text(1_796_040_000_500)
+    '2026-11-30T12:00:00.500Z'
+    """
+    moment = _EPOCH + timedelta(milliseconds=at)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def milliseconds(moment: date, *, up: bool = True) -> int:
     """Milliseconds since 1970, rounded up to the first instant that is not before the moment, or down to the last one
     that is not after it. A date is its midnight; without a zone, the moment is in UTC."""

@@ -112,6 +112,10 @@ class FakeService:
         letter: dict[str, Any] = {"partition": 0, "offset": 7, "reason": "not JSON", "value": b"\xff{"}
         return [letter][:limit]
 
+    def history(self, name: str, minutes: int) -> list[Document]:
+        self.describe(name)
+        return [{"at": "2026-11-30T12:00:00.000Z", "records_per_second": 1.5, "unread": minutes}]
+
     def status(self) -> Document:
         return {"kafka": self.kafka, "executors": {"e1": {"state": "running"}}, "lag": {}}
 

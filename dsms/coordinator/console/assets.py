@@ -32,7 +32,7 @@ def assets() -> Mapping[str, Asset]:
     """The files by their paths below `static`.
 
     >>> assets()[START].media_type, sorted(assets())[:2]
-    ('text/html', ['api.js', 'console.js'])
+    ('text/html', ['api.js', 'audit.js'])
     """
     return dict(_below(files(__package__) / "static", "")) | {"policies.js": _asset(_policies(), "text/javascript")}
 

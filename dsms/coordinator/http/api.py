@@ -23,6 +23,7 @@ from dsms.coordinator.http.errors import (
 )
 from dsms.coordinator.http.guard import OPEN, Guard
 from dsms.coordinator.http.health_api import health_router
+from dsms.coordinator.http.history_api import history_router
 from dsms.coordinator.http.measured_calls import MeasuredCalls
 from dsms.coordinator.http.metrics_api import metrics_router
 from dsms.coordinator.http.models import MEGABYTE
@@ -55,6 +56,7 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     results_router,
     version_router,
     checkpoints_router,
+    history_router,
     story_router,
     console_router,
     registry_router,

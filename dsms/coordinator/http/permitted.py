@@ -68,6 +68,7 @@ class PermittedService:
     describe = _of_readable(Coordinator.describe)
     relation = _of_readable(Coordinator.relation)
     dead_letters = _of_readable(Coordinator.dead_letters)
+    history = _of_readable(Coordinator.history)
 
     def waiting(self, wait_s: float) -> PermittedService:
         """The service for a caller whose SELECTs wait some seconds for results that have no final instant yet."""

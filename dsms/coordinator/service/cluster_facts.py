@@ -17,7 +17,7 @@ from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
-from dsms.introspection.entities import Report, load_by_fragment, load_by_queries
+from dsms.introspection.entities import QueryUsage, Report, load_by_fragment, load_by_queries, usage_by_query
 from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
@@ -78,6 +78,10 @@ class CoordinatorFacts:
         """The last measured load of operators, by their fragment and the names of the queries and shared subplans that
         they serve, in the unit of `utilization`; nothing is known while Redis is unavailable."""
         return load_by_queries(self._reports())
+
+    def usage_by_query(self) -> Mapping[str, QueryUsage]:
+        """The last measured load and state of queries, by name; nothing is known while Redis is unavailable."""
+        return usage_by_query(self._reports())
 
     def statistics(self) -> Statistics:
         """The last statistics that the executors measured; empty while Redis is unavailable."""

@@ -8,6 +8,7 @@ This module only wires the parts together: `CatalogStore` keeps the catalog, `St
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -47,10 +48,12 @@ from dsms.coordinator.watcher.autoscaler import Autoscaler
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
 from dsms.coordinator.watcher.cut_over import CutOver
 from dsms.coordinator.watcher.executors import CatalogFollowers
+from dsms.coordinator.watcher.history import History
 from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.coordinator.watcher.redis_documents import LeaderView, RedisDocuments
 from dsms.introspection.sample_records import OPERATORS, QUEUES
 from dsms.model.catalog import Catalog, read_catalog
+from dsms.model.instants import time_text
 from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
@@ -120,6 +123,7 @@ class Coordinator:
                 settings.alarms,
             )
         )
+        self._history = History(self._catalog, lambda: self._facts.progress.latest, self._facts.usage_by_query)
         parts = self._cluster_parts()
         self._runner = StatementRunner(parts)
         self._watcher = ClusterWatcher(self._store, copies, self._duties(parts))
@@ -205,6 +209,13 @@ class Coordinator:
             raise UserError(f'"{item.name}" is a {kind_of(item)}; only sources have dead letters')
         return self.results.dead_letters(item, limit)
 
+    def history(self, name: str, minutes: int) -> list[Document]:
+        """The load of a query in the last minutes, oldest first: the fields of `Sample`, with its time in ISO 8601.
+        Raises UnknownName if it does not exist."""
+        since = time.time_ns() // 1_000_000 - minutes * 60_000
+        samples = self._history.of(object_named(self._catalog(), name).id, since)
+        return [{**sample._asdict(), "at": time_text(sample.at)} for sample in samples]
+
     def status(self) -> Document:
         """The executors with their last reports, the assignments, and the lag of queries; "kafka" is the bootstrap
         address for clients."""
@@ -265,6 +276,7 @@ class Coordinator:
             partial(end_handovers, parts),
             LeftTopics(parts),
             self._facts.progress.measure,
+            lambda _: self._history.turn(),
             self._cut_over(),
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest

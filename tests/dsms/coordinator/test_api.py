@@ -166,6 +166,13 @@ def test_health(client, service):
     assert (client.get("/readyz").status_code, client.get("/readyz").json()) == (503, {"kafka": "no broker"})
 
 
+def test_history(client):
+    (sample,) = client.get("/v1/queries/hot/history", params={"minutes": 15}).json()
+    assert (sample["at"], sample["unread"]) == ("2026-11-30T12:00:00.000Z", 15)
+    assert client.get("/v1/queries/none/history").status_code == 404
+    assert client.get("/v1/queries/hot/history", params={"minutes": 361}).status_code == 400
+
+
 def test_status(client):
     assert client.get("/v1/status").json()["executors"] == {"e1": {"state": "running"}}
 

@@ -230,7 +230,7 @@ def test_plans_are_exported_and_imported_with_the_caller_s_rights(client: TestCl
     [
         ("GET", "/v1/queries/Twin"), ("DELETE", "/v1/queries/Hot"), ("GET", "/v1/queries/Twin/relation"),
         ("GET", "/v1/queries/Twin/changes"), ("GET", "/v1/queries/nothing/changes"),
-        ("GET", "/v1/sources/x/dead-letters"),
+        ("GET", "/v1/queries/Twin/history"), ("GET", "/v1/sources/x/dead-letters"),
         ("POST", "/v1/tables/x/rows"), ("GET", "/subjects/secret-value/versions"), ("GET", "/schemas/ids/2"),
         ("GET", "/subjects/secret-value/versions/1/schema"), ("GET", "/config/secret-value"),
     ],

@@ -6,17 +6,21 @@ import { Overview } from "./overview.js";
 import { Query } from "./query.js";
 import { Plan } from "./plan.js";
 import { Sources } from "./sources.js";
+import { Objects } from "./objects.js";
 import { Resources } from "./resources.js";
 import { Executors } from "./executors.js";
+import { Audit } from "./audit.js";
 import { Editor } from "./editor.js";
 import { SignIn, returned, takeToken } from "./signin.js";
 
 const PAGES = [
   ["", "Queries", Overview],
   ["plan", "Shared plan", Plan],
+  ["objects", "Objects", Objects],
   ["sources", "Sources", Sources],
   ["resources", "Memory and load", Resources],
   ["executors", "Executors", Executors],
+  ["audit", "Audit", Audit],
   ["sql", "SQL", Editor],
 ];
 

@@ -2,7 +2,9 @@
 
 import { html, useRef, useState } from "./vendor/preact.js";
 import { quoted, statements } from "./api.js";
-import { Failure, Table, shown, usePolled } from "./parts.js";
+import { saveCsv, saveJson } from "./export.js";
+import { Failure, Table, usePolled } from "./parts.js";
+import { History, remember, remembered } from "./statement_history.js";
 
 const WORDS = (
   "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN LEFT FULL ASOF ON AS AND OR NOT NULL CREATE STREAMED VIEW QUERY STREAM OVER KEY " +
@@ -16,12 +18,14 @@ export function Editor() {
   const [sql, setSql] = useState(sessionStorage.getItem("dsms-sql") ?? "SHOW QUERIES");
   const [outcome, setOutcome] = useState({});
   const [word, setWord] = useState({ text: "", choice: 0 });
+  const [past, setPast] = useState(remembered());
   const streams = usePolled("/v1/streams", 10), queries = usePolled("/v1/queries", 10);
   const known = [...(streams.data ?? []), ...(queries.data ?? [])].flatMap(({ name, columns }) => [name, ...(columns ?? []).map((column) => column.name)]);
   const choices = word.closed ? [] : completions(word.text, known);
   const run = async () => {
     if (outcome.running) return;
     setOutcome({ running: true });
+    setPast(remember(sql));
     try {
       setOutcome({ results: await statements(sql) });
     } catch (error) {
@@ -35,11 +39,11 @@ export function Editor() {
     changed();
     area.current.focus();
   };
-  const changed = () => {
-    setSql(area.current.value);
-    sessionStorage.setItem("dsms-sql", area.current.value);
-    moved();
+  const write = (text) => {
+    setSql(text);
+    sessionStorage.setItem("dsms-sql", text);
   };
+  const changed = () => (write(area.current.value), moved());
   const moved = () => {
     const text = wordBefore(area.current);
     if (text !== word.text) setWord({ text, choice: 0 });
@@ -58,6 +62,7 @@ export function Editor() {
       ${choices.map((choice, at) => html`<li><button class="plain" aria-selected=${at === word.choice} tabindex="-1" onClick=${() => complete(choice)}>${choice}</button></li>`)}
     </ul>
     <div class="row"><button class="plain" onClick=${run} disabled=${outcome.running}>Run</button></div>
+    <${History} past=${past} choose=${(text) => (write(text), area.current.focus())} clear=${() => setPast(remember(null))} />
     <${Failure} error=${outcome.error} />
     ${(outcome.results ?? []).map((result) => html`<${Outcome} result=${result} />`)}
   </article>`;
@@ -76,7 +81,11 @@ function Outcome({ result }) {
   return html`<section aria-label=${result.statement}>
     <h2>${result.message}</h2>
     ${result.notices.map((notice) => html`<p class="faint">${notice}</p>`)}
-    ${result.columns.length > 0 && html`<${Table} caption=${result.statement} columns=${columns} rows=${result.rows} keyOf=${(row) => JSON.stringify(row)} />`}
+    ${result.columns.length > 0 && html`<div class="row">
+      <button class="plain" onClick=${() => saveCsv(result)}>Save as CSV</button>
+      <button class="plain" onClick=${() => saveJson(result)}>Save as JSON</button>
+    </div>
+    <${Table} caption=${result.statement} columns=${columns} rows=${result.rows} keyOf=${(row) => JSON.stringify(row)} />`}
   </section>`;
 }
 

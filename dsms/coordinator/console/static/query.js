@@ -2,7 +2,9 @@
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { change, lines, quoted, statements } from "./api.js";
+import { History } from "./history.js";
 import { Instant } from "./instants.js";
+import { Drop } from "./objects.js";
 import { State } from "./overview.js";
 import { PlanGraph } from "./plan.js";
 import { Quality } from "./quality.js";
@@ -47,11 +49,13 @@ export function Query({ name }) {
       </div>
       <pre>${data.sql}</pre>
     </div>`}
+    ${data && html`<${History} name=${name} />`}
     <h2>Operators</h2>
     <${PlanGraph} operators=${operators.data ?? []} query="" />
     <${Explained} name=${name} />
     <${Quality} name=${name} />
     ${data && html`<${Results} name=${name} columns=${data.columns} />`}
+    ${data && html`<${Drop} kind=${data.kind} name=${name} />`}
   </article>`;
 }
 
