@@ -1,9 +1,11 @@
 # The commands that people and CI run. They need Python 3.11 or newer, Java 17 or newer and make; the rest is installed
 # into .venv. PYTHON=… chooses the Python. KEEP=1 leaves the demo running; with LIVE=1 it runs until Ctrl-C.
 # SEED=… replays one simulated history; HISTORIES=… says how many are run.
+# After MINUTES minutes `make test` begins no further test, but skips it and says so: only slow machines need them.
 # ARGS=… is passed to pytest or to the benchmarks, LAW_ARGS=… to the benchmark of the delta law.
 
 PYTHON ?= $(shell sh scripts/quickest_python.sh python3.11 python3.12 python3 python3.13)
+MINUTES ?= 48
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -25,8 +27,9 @@ unit: setup ## run the quick tests, with fewer examples: what to run after each 
 	@HYPOTHESIS_PROFILE=unit $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests $(ARGS)
 
 test: setup ## run all tests, with the real services; several files at a time, more where tests often wait for a service
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 tests $(ARGS)
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 integration $(ARGS)
+	@DSMS_TESTS_END=$$(( $$(date +%s) + 60 * $(MINUTES) )); export DSMS_TESTS_END; \
+		$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 tests $(ARGS) && \
+		$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 integration $(ARGS)
 
 check: setup ## check style, types, and packages for known faults; list the packages in build/sbom.json
 	$(BIN)/ruff check .

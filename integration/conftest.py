@@ -23,6 +23,7 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 from integration.kafka_topics import TopicFactory, create_topic
 from integration.session_services import Services, received_addresses, send_addresses, started
+from tests.support.time_limit import pytest_runtest_setup as pytest_runtest_setup
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

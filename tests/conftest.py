@@ -16,6 +16,7 @@ from connectors.native.library import build
 from operators.core.call_depth import allow_deep_calls
 from tests.support.plan_files import GOLDEN
 from tests.support.pool_thread import on_pool_thread
+from tests.support.time_limit import pytest_runtest_setup as pytest_runtest_setup
 
 # in a kernel without Landlock, all tests but tests/operators/python/test_confinement.py run
 os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
