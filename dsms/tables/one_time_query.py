@@ -16,12 +16,14 @@ from dsms.model.statements import TextLocation
 from dsms.sql.binder.scalars.current_time import at_instant, reads_current_time
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
+from dsms.sql.parser import nodes
 from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.as_of import refuse_instants, take_instant
 from dsms.tables.column_names import name_columns
 from dsms.tables.select_wire import EngineFunction
 
+_CONTINUOUS = "windows, samples, table functions, row patterns, synchronised relations, Istream and EMIT"
 #: Returns the rows of a stream, view or table that a query names.
 Relation = Callable[[str], pa.Table]
 
@@ -123,6 +125,9 @@ def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
 def _check_reads_only(query: exp.Expr) -> None:
     if not isinstance(query, exp.Query | exp.Values):
         raise error_at(query, f'"{query.key.upper()}" is not a query', hint="a one-time statement is a SELECT")
+    if continuous := query.find(nodes.FromWrapper, nodes.RowPattern, nodes.Emit):
+        hint = "create a view that has it, and read the view"
+        raise error_at(continuous, f"{_CONTINUOUS} are supported in continuous queries only", hint=hint)
     if pivot := query.find(exp.Pivot):
         raise refused_pivot(pivot)
     if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):

@@ -59,8 +59,9 @@ def _columns(asked: OneTimeQueryWithRows) -> list[str]:
 
 
 def _place(name: str, query: exp.Expr) -> tuple[int, int]:
-    """Line and column of the first word of the query that is this name, or of the expression that is this text; the
-    beginning if there is none."""
+    """Line and column of the first word of the query that refers to this name, or of the expression that is this text;
+    the beginning if there is none. An alias gives a name and refers to none."""
     words = (node for node in query.find_all(exp.Identifier, bfs=False) if node.name.casefold() == name.casefold())
-    found = next(words, None) or next((node for node in query.walk(bfs=False) if node.sql() == name), None)
+    referring = (word for word in words if not isinstance(word.parent, exp.Alias | exp.TableAlias))
+    found = next(referring, None) or next((node for node in query.walk(bfs=False) if node.sql() == name), None)
     return (1, 1) if found is None else position_of(found)

@@ -12,6 +12,7 @@ from operators.core.errors import SqlError
 @pytest.fixture(scope="module")
 def session() -> LocalSession:
     session = LocalSession()
+    session.execute("REGISTER SOURCE r (k INT) FROM r; CREATE STREAM s OVER r KEY NULL")
     session.execute("CREATE TABLE t (k INT PRIMARY KEY, v TEXT); CREATE TABLE u (k INT PRIMARY KEY, w TEXT)")
     session.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     return session
@@ -38,6 +39,7 @@ def test_an_unknown_column_is_found_in_the_text(session: LocalSession, sql: str,
 @pytest.mark.parametrize(
     ("sql", "error"),
     [
+        ("SELECT k AS x FROM t WHERE x.k = 1", 'line 1, column 28: referenced table "x" not found!'),
         ("SELECT 1 AS a, x.k FROM t", 'line 1, column 16: referenced table "x" not found!'),
         ("SELECT 1 AS a, k FROM t, u", 'line 1, column 16: ambiguous reference to column name "k"'),
         ("SELECT 1 AS a, 10 / (k - k) FROM t", 'line 1, column 16: division by zero in "10 / (k - k)"'),
@@ -48,6 +50,22 @@ def test_other_refusals_are_at_the_first_word_that_they_name(session: LocalSessi
     with pytest.raises(SqlError) as refused:
         session.execute(sql)
     assert str(refused.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    "item",
+    ["s [Range 5]", "s [Now]", "Istream(s)", "s Sample(10)", "TUMBLE(s, k, 5)", "t EMIT FINAL",
+     "t MATCH_RECOGNIZE (ORDER BY k MEASURES A.k AS k PATTERN (A) DEFINE A AS k > 1)"],
+)  # fmt: skip
+@pytest.mark.parametrize("statement", ["INSERT INTO t (k) {}", "DELETE FROM t WHERE k IN ({})"])
+def test_what_only_continuous_queries_have_is_refused_where_rows_are_written(
+    session: LocalSession, statement: str, item: str
+) -> None:
+    text = statement.format(f"SELECT k FROM {item}")
+    with pytest.raises(SqlError, match="are supported in continuous queries only") as refused:
+        session.execute(text)
+    assert refused.value.hint == "create a view that has it, and read the view"
+    assert session.execute("SELECT count(*) AS n FROM t") == [{"n": 2}]
 
 
 @pytest.mark.parametrize(
