@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.credentials.secrets import resolved_url
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect
 from dsms.cli.object_names import object_names
 from dsms.cli.output import note
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 if TYPE_CHECKING:
     from connectors.tables.sink import Sink, SinkResult
@@ -73,12 +75,15 @@ def sink(  # noqa: PLR0913 (the options of a command line)
 
     Example: dsms sink hot ./changes --every 60
     """
+    from connectors.tables.sink_retries import RetriedSink
     from connectors.tables.sink_targets import is_lake, open_sink
 
+    target = resolved_url(target, os.environ)
     every_s = (LAKE_EVERY_S if is_lake(target) else EVERY_S) if every is None else every
     with connect(coordinator, data_dir) as api:
         document = api.describe(name)
-        sink_ = open_sink(target, _result(document), table, changes=changes)
+        result = _result(document)
+        sink_ = RetriedSink(lambda: open_sink(target, result, table, changes=changes), _pause)
         try:
             if restart:
                 sink_.clear()
@@ -102,6 +107,11 @@ def position_of(sink_: Sink, *, keyed: bool, now: float | None = None) -> str | 
             hint="start again with --restart",
         )
     return position.token
+
+
+def _pause(error: ExternalError, pause_s: float) -> None:
+    note(f"{error}; trying again in {pause_s:g} s")
+    time.sleep(pause_s)
 
 
 def _result(known: dict[str, Any]) -> SinkResult:
