@@ -50,8 +50,8 @@ def _iceberg(place: str, result: SinkResult, table: str | None, *, changes: bool
         from connectors.tables.sink_iceberg import IcebergSink, iceberg_catalog
     except ModuleNotFoundError as error:
         raise _missing("iceberg", error) from error
-    name = table or result.name
-    return IcebergSink(iceberg_catalog(place), name if "." in name else f"{NAMESPACE}.{name}", content)
+    full = table if table and "." in table else f"{NAMESPACE}.{table or result.name}"
+    return IcebergSink(iceberg_catalog(place), full, content)
 
 
 def _delta(url: str, result: SinkResult, *, changes: bool) -> Sink:

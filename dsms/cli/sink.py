@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dsms.client.changes import Changes
     from dsms.client.documents import Change
 
-#: The most changes in one write.
-MOST = 10_000
-#: The time between two writes, in seconds, to databases and Parquet files, and to Iceberg and Delta tables.
-EVERY_S, LAKE_EVERY_S = 1.0, 60.0
+#: The most changes in one write to a database or a Parquet file, and the time between two writes in seconds.
+MOST, EVERY_S = 10_000, 1.0
+#: The same for Iceberg and Delta tables, where a write costs as much as the files that it touches.
+LAKE_MOST, LAKE_EVERY_S = 100_000, 60.0
 _SAID_EVERY_S, _IDLE_S = 10.0, 600.0
 #: How long a sink may be stopped: Kafka keeps tombstones of keyed results for a day (`delete.retention.ms`).
 MAX_STOPPED_H = 23
@@ -79,7 +79,8 @@ def sink(  # noqa: PLR0913 (the options of a command line)
     from connectors.tables.sink_targets import is_lake, open_sink
 
     target = resolved_url(target, os.environ)
-    every_s = (LAKE_EVERY_S if is_lake(target) else EVERY_S) if every is None else every
+    most, every_s = (LAKE_MOST, LAKE_EVERY_S) if is_lake(target) else (MOST, EVERY_S)
+    every_s = every_s if every is None else every
     with connect(coordinator, data_dir) as api:
         document = api.describe(name)
         result = _result(document)
@@ -89,7 +90,8 @@ def sink(  # noqa: PLR0913 (the options of a command line)
                 sink_.clear()
             after = position_of(sink_, keyed=bool(document["key"]))
             note(f'"{name}" continues after {after}' if after else f'"{name}" starts at its first change')
-            _write_changes(api.changes(name, after, follow=not once), sink_, every_s)
+            parts = api.changes(name, after, follow=not once)
+            _write_changes(parts, sink_, batched(parts.batches(), every_s, most))
         finally:
             sink_.close()
 
@@ -122,11 +124,11 @@ def _result(known: dict[str, Any]) -> SinkResult:
     return SinkResult(str(known["name"]), schema_of(*columns), tuple(known["key"]))
 
 
-def _write_changes(changes: Changes, sink_: Sink, every_s: float) -> None:
+def _write_changes(changes: Changes, sink_: Sink, batches: Iterator[list[Change]]) -> None:
     from connectors.tables.sink import Batch
 
     written, said = 0, time.monotonic()
-    for part in batched(changes.batches(), every_s):
+    for part in batches:
         if not part:
             sink_.confirm()
             continue
