@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.tables.sink import INSTANT, OP, Batch, SinkResult
 from operators.core.errors import UserError
@@ -62,6 +64,21 @@ def last_changes(changes: Batch, key: tuple[str, ...]) -> Batch:
 
 
 _PLACE = "dsms_place"
+
+
+def key_ranges(rows: pa.Table, key: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """The least and the greatest value of key columns, by which data files that have none of the keys are left out. A
+    column with NULLs or booleans, and one of floats, whose NaN is in no range, is left out.
+
+    >>> key_ranges(pa.table({"a": [3, 1], "b": [1.5, 0.5], "c": ["x", None]}), ("a", "b", "c"))
+    {'a': (1, 3)}
+    """
+    found = {}
+    for name in key:
+        column = rows.column(name)
+        if not column.null_count and not pa.types.is_floating(column.type) and not pa.types.is_boolean(column.type):
+            found[name] = pc.min(column).as_py(), pc.max(column).as_py()
+    return found
 
 
 def refuse_removals(result: SinkResult, changes: Batch) -> None:

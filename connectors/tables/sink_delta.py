@@ -9,18 +9,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, SchemaMismatchError
 
 from connectors.tables.sink import INSTANT, OP, Batch, Position, overtaken_error
-from connectors.tables.sink_content import Content, last_changes
+from connectors.tables.sink_content import Content, key_ranges, last_changes
 from operators.core.errors import ExternalError, UserError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _TOKEN, _STEP = "dsms-token", "dsms-step"
-_ATTEMPTS = 5
+_ATTEMPTS, _LONGEST_TEXT = 5, 200
 #: How many commits are searched for the position, the newest first; None is all that the log still has.
 _SEARCHED = (10, 1000, None)
 
@@ -114,10 +119,9 @@ class DeltaSink:
             return
         source = last_changes(changes, key).table().drop_columns([INSTANT])
         columns = {_quoted(name): f"s.{_quoted(name)}" for name in self._content.result.schema.names}
-        same = " AND ".join(f"(t.{_quoted(name)} IS NOT DISTINCT FROM s.{_quoted(name)})" for name in key)
-        merge = self._table.merge(
-            source, same, source_alias="s", target_alias="t", commit_properties=properties, merge_schema=False
-        )
+        same = [f"(t.{_quoted(name)} IS NOT DISTINCT FROM s.{_quoted(name)})" for name in key]
+        found = " AND ".join([*same, *_ranges(source, key)])
+        merge = self._table.merge(source, found, source_alias="s", target_alias="t", commit_properties=properties)
         removed, kept = f"s.{OP} = '-'", f"s.{OP} <> '-'"
         merge = merge.when_matched_delete(removed).when_matched_update(columns)
         merge.when_not_matched_insert(columns, predicate=kept).execute()
@@ -150,7 +154,7 @@ class DeltaSink:
             yield
 
 
-class _Conflict(Exception):
+class _Conflict(ExternalError):
     """Another process has committed to the table; nothing was written."""
 
 
@@ -160,7 +164,7 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise _Conflict from error
+        raise _Conflict(f"{what} was changed by another process") from error
     except (DeltaProtocolError, SchemaMismatchError) as error:
         raise UserError(f"{what} cannot be written: {_line(error)}", hint="choose another table") from error
     except (DeltaError, OSError) as error:
@@ -201,6 +205,32 @@ def _check(table: DeltaTable, url: str, content: Content) -> None:
             f'the Delta table "{url}" has the columns {", ".join(have)}, "{name}" has {", ".join(wanted)}',
             hint="choose another directory",
         )
+
+
+def _ranges(rows: pa.Table, key: tuple[str, ...]) -> Iterator[str]:
+    """The ranges of the key columns as conditions: by these, unlike by equality, MERGE leaves out files.
+
+    >>> import pyarrow as pa
+    >>> print(*_ranges(pa.table({"room": ["a", "it's"], "n": [1, 2], "x": [0.5, 1.5]}), ("room", "n", "x")))
+    (t."room" >= 'a' AND t."room" <= 'it''s') (t."n" >= 1 AND t."n" <= 2)
+    """
+    for name, (least, most) in key_ranges(rows, key).items():
+        low, high = _literal(least), _literal(most)
+        if low is not None and high is not None:
+            yield f"(t.{_quoted(name)} >= {low} AND t.{_quoted(name)} <= {high})"
+
+
+def _literal(value: object) -> str | None:
+    """A value as a literal of DataFusion; None for types that have no plain one, and for long texts."""
+    if isinstance(value, datetime):
+        return f"arrow_cast('{value.isoformat()}', 'Timestamp(Microsecond, None)')"
+    if isinstance(value, date):
+        return f"arrow_cast('{value.isoformat()}', 'Date32')"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str) and len(value) <= _LONGEST_TEXT:
+        return "'" + value.replace("'", "''") + "'"
+    return None
 
 
 def _quoted(name: str) -> str:

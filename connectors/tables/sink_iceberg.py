@@ -194,7 +194,7 @@ class IcebergSink:
             yield
 
 
-class _Conflict(Exception):
+class _Conflict(ExternalError):
     """Another process has committed to the table; nothing was written."""
 
 
@@ -222,7 +222,7 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
-        raise _Conflict from error
+        raise _Conflict(f"{what} was changed by another process") from error
     except SQLAlchemyError as error:
         raise ExternalError(f"{what} failed: its catalog reports {type(error).__name__}") from error
     except _REFUSED as error:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
@@ -18,6 +17,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 
 from connectors.tables.sink import Batch
+from connectors.tables.sink_content import key_ranges
 
 #: Files with fewer rows are written again in each step, together with its rows, so that they do not become many.
 SMALL_ROWS = 50_000
@@ -92,16 +92,11 @@ def _tasks(table: Table, rows: pa.Table, key: tuple[str, ...]) -> Iterator[FileS
 
 
 def _range(rows: pa.Table, key: tuple[str, ...]) -> BooleanExpression:
-    """The ranges of the key columns as an expression, by which files are left out. A column with NULLs, and one of
-    floats, whose NaN is in no range, gives none.
-    """
+    """The ranges of the key columns as an expression, by which files are left out."""
     found: BooleanExpression = AlwaysTrue()
-    for name in key:
-        column = rows.column(name)
-        if not column.null_count and not pa.types.is_floating(column.type) and not pa.types.is_boolean(column.type):
-            least, most = literal(pc.min(column).as_py()), literal(pc.max(column).as_py())
-            at_least = GreaterThanOrEqual(term=Reference(name), value=least)
-            found = And(found, And(at_least, LessThanOrEqual(term=Reference(name), value=most)))
+    for name, (least, most) in key_ranges(rows, key).items():
+        at_least = GreaterThanOrEqual(term=Reference(name), value=literal(least))
+        found = And(found, And(at_least, LessThanOrEqual(term=Reference(name), value=literal(most))))
     return found
 
 
