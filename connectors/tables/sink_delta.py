@@ -88,7 +88,7 @@ class DeltaSink:
 
     def _commit(self, token: str, write: Callable[[CommitProperties], object]) -> None:
         """Commits the next step. If another process has committed in the meantime, such as one that compacts files,
-        this is repeated on the new version; the version is never guessed, so a step cannot be committed twice.
+        this is repeated on the new version, unless the position in the table is another one.
         """
         for _ in range(_ATTEMPTS):
             _, last = self._state()
@@ -102,10 +102,14 @@ class DeltaSink:
                 with self._reported():
                     write(properties)
                     self._table.update_incremental()
+                    if self._step() != step:  # a MERGE or DELETE that changes no row commits nothing
+                        self._write_nothing(properties)
+                        self._table.update_incremental()
             except _Conflict:
                 with self._reported():
                     self._table.update_incremental()
-                if self._step() != last:
+                self._known = None if token else (None, self._step())
+                if self._state()[1] != last:
                     raise overtaken_error(f'"{self._url}"') from None
                 continue
             self._known = (Position(token, time.time()) if token else None), step

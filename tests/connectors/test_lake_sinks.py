@@ -346,6 +346,45 @@ def test_a_commit_has_the_position_and_the_number_of_its_step(tmp_path: Path) ->
         DELTA.open(tmp_path, Content(KEYED)).position()
 
 
+def test_a_step_without_effect_stores_its_position(tmp_path: Path, lake: Lake) -> None:
+    sink = lake.open(tmp_path, Content(KEYED))
+    for at in range(3):
+        sink.take(changes(("+", at, "a", 1, None), ("-", at, "a", None, None)), f"o1:{2 * at + 2}")
+        assert token(lake.open(tmp_path, Content(KEYED))) == f"o1:{2 * at + 2}"
+    sink.take(changes(("+", 7, "b", 1, None)), "o1:7")
+    assert lake.kept(tmp_path) == [("b", 1, None)]
+    sink.close()
+
+
+def test_a_running_sink_notices_that_its_table_was_reset(tmp_path: Path, lake: Lake) -> None:
+    """It would otherwise write the next changes to rows that lack the ones before."""
+    sink = lake.open(tmp_path, Content(KEYED))
+    rows = history(9)
+    for start in range(0, 6, 3):
+        sink.take(changes(*rows[start : start + 3]), f"o1:{start + 3}")
+    if lake is ICEBERG:
+        table = table_of(tmp_path)
+        first = next(each for each in table.snapshots() if each.summary["dsms-token"] == "o1:3")
+        table.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    else:
+        DeltaTable(str(tmp_path)).restore(1)
+    with pytest.raises(UserError, match=r"another process has written|restored to an earlier version.*--restart"):
+        sink.take(changes(*rows[6:]), "o1:9")
+    assert lake.kept(tmp_path) == relation(rows[:3])
+    sink.close()
+    if lake is DELTA:
+        sink = lake.open(tmp_path, Content(KEYED))
+        sink.clear()
+        assert token(sink) is None
+    else:
+        sink = lake.open(tmp_path, Content(KEYED))
+        assert token(sink) == "o1:3"
+    at = int((token(sink) or "o1:0")[3:])
+    sink.take(changes(*rows[at:]), "o1:9")
+    assert lake.kept(tmp_path) == relation(rows)
+    sink.close()
+
+
 def test_unusable_targets_are_refused_without_their_credentials(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must not hold credentials"):
         DeltaSink("s3://key:hush@bucket/hot", Content(KEYED))
