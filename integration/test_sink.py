@@ -16,6 +16,7 @@ from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, changes, write
+from tests.support import lake_tables
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 ROUNDS, ROWS = 4, 300
@@ -40,9 +41,13 @@ def publish(cluster: Cluster, number: int) -> None:
     advance(cluster.kafka, f"{cluster.name}sales", number * 10 + 10)
 
 
-def sink(cluster: Cluster, target: str, log: Path) -> ManagedProcess:
+def rows_in(directory: Path) -> list[tuple[object, ...]]:
+    return lake_tables.rows(lake_tables.iceberg_files(directory, "shop.takings"))
+
+
+def sink(cluster: Cluster, target: tuple[str, ...], log: Path) -> ManagedProcess:
     program = (sys.executable, "-c", "from dsms.cli.main import main; main()")
-    command = (*program, "sink", "kept_takings", target, "--every", "0", "--coordinator", cluster.url)
+    command = (*program, "sink", "kept_takings", *target, "--every", "0", "--coordinator", cluster.url)
     return ManagedProcess(ProcessSpec("sink", command, log, lambda: True, dict(os.environ)))
 
 
@@ -52,7 +57,15 @@ def takings(cluster: Cluster) -> list[tuple[int, int, int]]:
 
 def test_killed_sink_continues_at_its_position(cluster: Cluster, tmp_path: Path) -> None:
     database, files = f"sqlite:///{tmp_path / 'kept.db'}", tmp_path / "changes"
-    sinks = [sink(cluster, database, tmp_path / "database.log"), sink(cluster, str(files), tmp_path / "files.log")]
+    iceberg, delta, log = tmp_path / "iceberg", tmp_path / "delta", tmp_path / "delta_log"
+    targets = {
+        "database": (database,),
+        "files": (str(files),),
+        "iceberg": (f"iceberg:{iceberg}", "--table", "shop.takings"),
+        "delta": (f"delta:{delta}",),
+        "log": (f"delta:{log}", "--changes"),
+    }
+    sinks = [sink(cluster, target, tmp_path / f"{name}.log") for name, target in targets.items()]
     try:
         for number in range(ROUNDS):
             for process in sinks:
@@ -66,11 +79,19 @@ def test_killed_sink_continues_at_its_position(cluster: Cluster, tmp_path: Path)
         assert expected
         assert wait_until(lambda: rows_of(database) == expected, 120), (tmp_path / "database.log").read_text()
         assert wait_until(lambda: len(kept(files)) == len(last), 120), (tmp_path / "files.log").read_text()
+        assert wait_until(lambda: rows_in(iceberg) == expected, 120), (tmp_path / "iceberg.log").read_text()
+        assert wait_until(lambda: lake_tables.rows(lake_tables.delta_files(delta)) == expected, 120), (
+            tmp_path / "delta.log"
+        ).read_text()
+        assert wait_until(lambda: len(lake_tables.rows(lake_tables.delta_files(log))) == len(last), 120), (
+            tmp_path / "log.log"
+        ).read_text()
     finally:
         for process in sinks:
             process.kill()
-    found = [(op, ts, shop, n, total) for op, ts, shop, n, total in kept(files)]
-    assert found == [(each.op, each.ts, *json.loads(each.value).values()) for each in last if each.value]
+    every = [(each.op, each.ts, *json.loads(each.value).values()) for each in last if each.value]
+    assert [(op, ts, shop, n, total) for op, ts, shop, n, total in kept(files)] == every
+    assert lake_tables.rows(lake_tables.delta_files(log)) == sorted(every, key=str)
 
 
 def rows_of(url: str) -> list[tuple[object, ...]]:

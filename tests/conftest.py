@@ -33,6 +33,7 @@ SLOW = (
     "tests/algebra/test_algebra_executor.py",
     "tests/algebra/test_algebra_oracle.py",
     "tests/algebra/test_written_aggregates.py",
+    "tests/connectors/test_lake_sinks.py::test_a_killed_writer_has_stored_each_change_once",
     "tests/connectors/test_native_sanitized.py",
     "tests/dsms/cli/test_cli_commands.py",
     "tests/dsms/cli/test_function.py",

@@ -126,6 +126,11 @@ HOMES = {
     "duckdb": (("dsms/tables/",), "the one-time SELECT, INSERT, UPDATE and DELETE"),
     "fsspec": (("connectors/objects/",), "checkpoints in directories and object stores"),
     "sqlalchemy": (("connectors/tables/",), "loading tables from databases"),
+    "pyiceberg": (
+        ("connectors/tables/sink_iceberg.py", "connectors/tables/sink_iceberg_files.py"),
+        "results in Iceberg tables",
+    ),
+    "deltalake": (("connectors/tables/sink_delta.py",), "results in Delta tables"),
     "fastapi": (("dsms/coordinator/",), "REST"),
     "starlette": (("dsms/coordinator/",), "REST"),
     "uvicorn": (("dsms/coordinator/",), "REST"),

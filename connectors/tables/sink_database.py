@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from connectors.tables.database import translated, unusable
 from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, overtaken_error
+from connectors.tables.sink_content import refuse_nested_keys, refuse_removals
 from operators.core.errors import UserError
 
 POSITIONS = "dsms_positions"
@@ -41,10 +42,7 @@ class DatabaseSink:
         self._result = result
         if table.lower() == POSITIONS:
             raise UserError(f'table "{table}" is reserved for positions', hint="choose another table with --table")
-        if nested := [name for name in result.key if pa.types.is_nested(result.schema.field(name).type)]:
-            raise UserError(
-                f'key column "{nested[0]}" is an array or a struct', hint="keep the result as Parquet files"
-            )
+        refuse_nested_keys(result)
         try:
             self._engine = sa.create_engine(sa.make_url(url), json_serializer=_json)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError, TypeError) as error:
@@ -132,11 +130,7 @@ class DatabaseSink:
             transaction.execute(sa.insert(self._table), fresh)
 
     def _add(self, transaction: sa.Connection, changes: Batch, rows: list[_Row]) -> None:
-        if any(op != "+" for op in changes.ops):
-            raise UserError(
-                f'rows are removed from "{self._result.name}", which has no key to find them in the table',
-                hint="select key columns, such as those of GROUP BY, or keep the changes as Parquet files",
-            )
+        refuse_removals(self._result, changes)
         names = [*self._result.schema.names, INSTANT]
         parameters = [self._parameters(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
         if parameters:

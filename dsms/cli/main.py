@@ -50,7 +50,7 @@ COMMANDS = {
     ),
     "sink": Command(
         "dsms.cli.sink:sink",
-        "Keep a result in a database table, or its changes in Parquet files, each change exactly once.",
+        "Keep a result in a database, Iceberg or Delta table, or its changes in Parquet files, each exactly once.",
     ),
     "doctor": Command(
         "dsms.cli.doctor:doctor",

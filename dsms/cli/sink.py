@@ -1,28 +1,31 @@
-"""`dsms sink`: writes a result to a database or to files, each change exactly once."""
+"""`dsms sink`: writes a result to a database, an Iceberg or Delta table or to files, each change exactly once."""
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.credentials.secrets import resolved_url
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect
 from dsms.cli.object_names import object_names
 from dsms.cli.output import note
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 if TYPE_CHECKING:
-    from connectors.tables.sink import Sink
+    from connectors.tables.sink import Sink, SinkResult
     from dsms.client.changes import Changes
     from dsms.client.documents import Change
 
-#: The most changes in one write.
-MOST = 10_000
+#: The most changes in one write to a database or a Parquet file, and the time between two writes in seconds.
+MOST, EVERY_S = 10_000, 1.0
+#: The same for Iceberg and Delta tables, where a write costs as much as the files that it touches.
+LAKE_MOST, LAKE_EVERY_S = 100_000, 60.0
 _SAID_EVERY_S, _IDLE_S = 10.0, 600.0
 #: How long a sink may be stopped: Kafka keeps tombstones of keyed results for a day (`delete.retention.ms`).
 MAX_STOPPED_H = 23
@@ -36,13 +39,25 @@ def sink(  # noqa: PLR0913 (the options of a command line)
         str,
         typer.Argument(
             envvar="DSMS_SINK",
-            help="SQLAlchemy URL of a database, for the rows; or a directory, for the changes as Parquet files.",
+            help="For the rows: the SQLAlchemy URL of a database, iceberg:DIRECTORY, iceberg://CATALOG, or "
+            "delta:DIRECTORY_OR_URL. For the changes as Parquet files: a directory.",
         ),
     ],
     table: Annotated[
-        str | None, typer.Option(help="Name of the table in the database; by default that of the result.")
+        str | None,
+        typer.Option(help="Name of the table in the database or Iceberg catalog; by default that of the result."),
     ] = None,
-    every: Annotated[float, typer.Option(min=0.0, help="Seconds between two writes; less if many changes wait.")] = 1.0,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Keep all changes, instead of the rows, in the Iceberg or Delta table.")
+    ] = False,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help=f"Seconds between two writes; less if many changes wait. By default {EVERY_S:g}, or {LAKE_EVERY_S:g} "
+            "for Iceberg and Delta, where each write commits new files.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the result.")] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Empty the table or the directory first, and begin again.")
@@ -50,21 +65,33 @@ def sink(  # noqa: PLR0913 (the options of a command line)
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Keep a result in a database table, or its changes in Parquet files, each change exactly once.
+    """Keep a result in a database, Iceberg or Delta table, or its changes in Parquet files, each exactly once.
 
     Example: dsms sink hot sqlite:////tmp/hot.db
 
+    Example: dsms sink hot iceberg:./warehouse --table shop.hot
+
+    Example: dsms sink hot delta:s3://bucket/hot --every 300
+
     Example: dsms sink hot ./changes --every 60
     """
+    from connectors.tables.sink_retries import RetriedSink
+    from connectors.tables.sink_targets import is_lake, open_sink
+
+    target = resolved_url(target, os.environ)
+    most, every_s = (LAKE_MOST, LAKE_EVERY_S) if is_lake(target) else (MOST, EVERY_S)
+    every_s = every_s if every is None else every
     with connect(coordinator, data_dir) as api:
         document = api.describe(name)
-        sink_ = _sink(document, target, table)
+        result = _result(document)
+        sink_ = RetriedSink(lambda: open_sink(target, result, table, changes=changes), _pause)
         try:
             if restart:
                 sink_.clear()
             after = position_of(sink_, keyed=bool(document["key"]))
             note(f'"{name}" continues after {after}' if after else f'"{name}" starts at its first change')
-            _write_changes(api.changes(name, after, follow=not once), sink_, every)
+            parts = api.changes(name, after, follow=not once)
+            _write_changes(parts, sink_, batched(parts.batches(), every_s, most))
         finally:
             sink_.close()
 
@@ -84,27 +111,24 @@ def position_of(sink_: Sink, *, keyed: bool, now: float | None = None) -> str | 
     return position.token
 
 
-def _sink(known: dict[str, Any], target: str, table: str | None) -> Sink:
-    """The sink of the target. Its libraries are imported here: they are slow to import, and few commands need them."""
+def _pause(error: ExternalError, pause_s: float) -> None:
+    note(f"{error}; trying again in {pause_s:g} s")
+    time.sleep(pause_s)
+
+
+def _result(known: dict[str, Any]) -> SinkResult:
     from connectors.tables.sink import SinkResult
-    from connectors.tables.sink_database import DatabaseSink
-    from connectors.tables.sink_files import ParquetSink
     from dsms.client.frames import schema_of
 
-    if "://" not in target:
-        if table is not None:
-            raise UserError("--table is only for databases", hint="leave it out")
-        return ParquetSink(Path(target), str(known["name"]))
     columns = [column["name"] for column in known["columns"]], [column["type"] for column in known["columns"]]
-    result = SinkResult(str(known["name"]), schema_of(*columns), tuple(known["key"]))
-    return DatabaseSink(target, table or result.name, result)
+    return SinkResult(str(known["name"]), schema_of(*columns), tuple(known["key"]))
 
 
-def _write_changes(changes: Changes, sink_: Sink, every_s: float) -> None:
+def _write_changes(changes: Changes, sink_: Sink, batches: Iterator[list[Change]]) -> None:
     from connectors.tables.sink import Batch
 
     written, said = 0, time.monotonic()
-    for part in batched(changes.batches(), every_s):
+    for part in batches:
         if not part:
             sink_.confirm()
             continue

@@ -36,7 +36,7 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     (
         "CREATE",
         "SINK",
-    ): "the results of a view or query are in the topic dsms.NAME, or in that of WITH (topic = 'name')",
+    ): "run dsms sink NAME TARGET for a database, Iceberg, Delta or Parquet (docs/sinks.md); topics have all results",
     ("CREATE", "SOURCE"): "REGISTER SOURCE name (columns) FROM topic",
     ("CREATE", "TEMP"): _NO_TEMPORARY_OBJECTS,
     ("CREATE", "TEMPORARY"): _NO_TEMPORARY_OBJECTS,
