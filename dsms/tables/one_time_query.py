@@ -16,11 +16,12 @@ from dsms.model.statements import TextLocation
 from dsms.sql.binder.scalars.current_time import at_instant, reads_current_time
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
-from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
+from dsms.tables.array_queries import aggregate_array_queries
 from dsms.tables.as_of import refuse_instants, take_instant
 from dsms.tables.column_names import name_columns
 from dsms.tables.select_wire import EngineFunction
+from dsms.tables.series import move_series_to_from
 
 #: Returns the rows of a stream, view or table that a query names.
 Relation = Callable[[str], pa.Table]
@@ -95,7 +96,9 @@ def one_time_query_of(
     resolved = query.copy()
     _check_reads_only(resolved)
     _name_columns_of_values(resolved)
+    move_series_to_from(resolved)
     name_columns(resolved)
+    aggregate_array_queries(resolved)
     names: dict[str, str] = {}
     found: list[exp.Table] = []
     for table in list(resolved.find_all(exp.Table)):
@@ -123,8 +126,6 @@ def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
 def _check_reads_only(query: exp.Expr) -> None:
     if not isinstance(query, exp.Query | exp.Values):
         raise error_at(query, f'"{query.key.upper()}" is not a query', hint="a one-time statement is a SELECT")
-    if pivot := query.find(exp.Pivot):
-        raise refused_pivot(pivot)
     if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):
         raise error_at(other, f'"{other.key.upper()}" is not supported in a one-time SELECT')
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dsms.model.position import not_supported
 from dsms.model.statements import TextLocation
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import place_of
@@ -153,6 +154,8 @@ class StreamParser(PatternParser):
         if item is None:
             return None
         if isinstance(item, exp.Table) and isinstance(item.this, exp.ExplodingGenerateSeries):
+            if item.args.get("ordinality"):
+                raise not_supported(item.this, "WITH ORDINALITY of generate_series", "compute it from the value")
             item = self.expression(exp.Lateral(this=item.this, alias=item.args.get("alias")))
         item = self._with_windows(item)
         item = item if is_operand else self._with_set_operations(item)

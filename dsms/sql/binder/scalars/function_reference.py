@@ -82,6 +82,12 @@ _OVER = """
 ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE(n), LAG(x [, n [, default]]), LEAD(x [, n [, default]]),
 FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a frame (ROWS or RANGE). Ties are broken by
 (instant, source, partition, offset), the older row first.
+
+## Functions that return rows
+
+UNNEST(array) [WITH ORDINALITY] and GENERATE_SERIES(from, to [, step]), both included. They are written in FROM, also
+after items whose columns they read, or once in a select list. In views GENERATE_SERIES takes integers and a positive
+step; in SELECTs that run once also a negative step, and two timestamps with an interval.
 """
 
 
