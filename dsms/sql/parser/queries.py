@@ -14,8 +14,8 @@ from dsms.model.position import error_at
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
-from dsms.sql.parser.pivot import without_pivots
 from dsms.sql.parser.preference import split_preference
+from dsms.sql.parser.rewrites import rewritten
 from dsms.sql.parser.statement_limits import within_limits
 from operators.core.errors import SqlError
 
@@ -174,7 +174,7 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
     except ParseError as error:
         raise _readable(error, text) from error
     query = tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree
-    return without_public(without_pivots(within_limits(query, limits)))
+    return without_public(rewritten(within_limits(query, limits)))
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:

@@ -46,7 +46,9 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("REVOKE",): _ACCESS_BY_TOKENS,
     ("ROLLBACK",): _ONE_STATEMENT,
     ("START", "TRANSACTION"): _ONE_STATEMENT,
+    ("SUBSCRIBE",): "dsms consume NAME follows a result; over the PostgreSQL port, COPY (SUBSCRIBE NAME) TO STDOUT",
     ("UNPIVOT",): "SELECT … FROM table UNPIVOT (v FOR name IN (a, b))",
+    ("USE",): _ONE_SCHEMA,
     ("VACUUM",): _AUTOMATIC,
 }
 

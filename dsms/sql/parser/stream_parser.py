@@ -64,6 +64,11 @@ class StreamParser(PatternParser):
         nodes.TableFunction,
     )
 
+    #: `f(j->'a')` reads JSON: there are no lambda expressions.
+    LAMBDAS: ClassVar[Any] = {
+        token: parse for token, parse in PatternParser.LAMBDAS.items() if token != TokenType.ARROW
+    }
+
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
         self._steps = 0
