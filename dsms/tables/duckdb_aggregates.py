@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from operators.aggregates import ALIASES
+
 
 def with_duckdb_aggregates(query: exp.Expr) -> exp.Expr:
     """The query with the aggregates that DuckDB lacks, or defines otherwise, replaced by DuckDB's own.
@@ -67,15 +69,31 @@ def _quantile(value: exp.Expr, fraction: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="quantile_disc", expressions=[value, fraction])
 
 
+def _by_first_name(node: exp.Expr) -> exp.Expr:
+    """Calls an aggregate by its first name, because DuckDB lacks the written one."""
+    return exp.Anonymous(this=ALIASES[node.name.lower()], expressions=node.expressions)
+
+
+def _continuous_quantile(node: exp.Expr) -> exp.Expr:
+    """QUANTILE interpolates; in DuckDB it does not."""
+    return exp.Anonymous(this="quantile_cont", expressions=[node.this, node.args["quantile"]])
+
+
 _SPELLINGS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.ApproxDistinct: _count_distinct,
     exp.ArgMax: _best,
     exp.ArgMin: _best,
     exp.CountIf: _count_if,
     exp.Mode: _mode,
+    exp.Quantile: _continuous_quantile,
     exp.RegrCount: _count_pairs,
     exp.ApproxQuantile: lambda node: _quantile(node.this, node.args["quantile"]),
 }
 _NAMED: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "APPROX_PERCENTILE": lambda node: _quantile(*node.expressions[:2]),
+    "COLLECT": _by_first_name,
+    "COLLECT_LIST": _by_first_name,
+    "EVERY": _by_first_name,
+    "SOME": _by_first_name,
+    "STD": _by_first_name,
 }

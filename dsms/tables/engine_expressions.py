@@ -23,7 +23,8 @@ LEAF, ENGINE_EXPRESSION = "leaf", "engine expression"
 _CONDITIONS = (exp.Where, exp.Having, exp.Qualify)
 #: The nodes around the call of an aggregate or of a function with OVER.
 _CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-_LEAVES = (exp.Column, exp.Query, exp.Exists, exp.Explode, exp.Unnest, exp.Grouping, exp.Star, *_CALLS)
+_ROWS = (exp.Explode, exp.Unnest, exp.GenerateSeries)
+_LEAVES = (exp.Column, exp.Query, exp.Exists, exp.Grouping, exp.Star, *_ROWS, *_CALLS)
 #: Nodes that are not expressions to compute and contain none.
 _ATOMS = (exp.Identifier, exp.TableAlias, exp.DataType, exp.WindowSpec, exp.TableSample, exp.Var)
 #: Constants, which DuckDB reads like the language.

@@ -17,11 +17,12 @@ from dsms.sql.binder.scalars.current_time import at_instant, reads_current_time
 from dsms.sql.binder.scalars.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.streams.clock import CLOCK, is_clock
 from dsms.sql.parser import nodes
-from dsms.sql.parser.refused import refused_pivot
 from dsms.sql.parser.table_names import name_of
+from dsms.tables.array_queries import aggregate_array_queries
 from dsms.tables.as_of import refuse_instants, take_instant
 from dsms.tables.column_names import name_columns
 from dsms.tables.select_wire import EngineFunction
+from dsms.tables.series import move_series_to_from
 
 _CONTINUOUS = "windows, samples, table functions, row patterns, synchronised relations, Istream and EMIT"
 #: Returns the rows of a stream, view or table that a query names.
@@ -97,7 +98,9 @@ def one_time_query_of(
     resolved = query.copy()
     _check_reads_only(resolved)
     _name_columns_of_values(resolved)
+    move_series_to_from(resolved)
     name_columns(resolved)
+    aggregate_array_queries(resolved)
     names: dict[str, str] = {}
     found: list[exp.Table] = []
     for table in list(resolved.find_all(exp.Table)):
@@ -128,8 +131,6 @@ def _check_reads_only(query: exp.Expr) -> None:
     if continuous := query.find(nodes.FromWrapper, nodes.RowPattern, nodes.Emit):
         hint = "create a view that has it, and read the view"
         raise error_at(continuous, f"{_CONTINUOUS} are supported in continuous queries only", hint=hint)
-    if pivot := query.find(exp.Pivot):
-        raise refused_pivot(pivot)
     if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):
         raise error_at(other, f'"{other.key.upper()}" is not supported in a one-time SELECT')
 

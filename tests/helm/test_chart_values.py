@@ -15,7 +15,9 @@ CHART = Path(__file__).parents[2] / "helm" / "dsms"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 #: Values that are maps with keys of the user's choice.
-MAPS = {"annotations", "podAnnotations", "podLabels", "nodeSelector", "labels"}
+MAPS = {"annotations", "podAnnotations", "podLabels", "nodeSelector", "labels", "commonLabels", "commonAnnotations"}
+#: Definitions of objects of Kubernetes, whose keys its API server checks.
+OF_KUBERNETES = {"kubernetesObject", "named"}
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
 #: Wrong values by name, each with the text that the refusal must contain.
 WRONG: dict[str, tuple[Any, str]] = {
@@ -44,6 +46,37 @@ WRONG: dict[str, tuple[Any, str]] = {
     "coordinator.election.retrySeconds": (3, "retrySeconds must be shorter"),
     "coordinator.podLabels": ({"a": 1}, "at '/coordinator/podLabels/a'"),
     "cluster": ("A_b", "at '/cluster'"),
+    "nameOverride": ("A_b", "at '/nameOverride'"),
+    "fullnameOverride": ("a" * 51, "at '/fullnameOverride'"),
+    "commonLabels": ({"a": 1}, "at '/commonLabels/a'"),
+    "commonAnnotations": (["a"], "at '/commonAnnotations'"),
+    "image.digest": ("sha256:1", "at '/image/digest'"),
+    "kafka.single.annotations": ("a", "at '/kafka/single/annotations'"),
+    "api.service.loadBalancerSourceRanges": (["10.0.0.1"], "at '/api/service/loadBalancerSourceRanges/0'"),
+    "api.ingress.enabled": (True, "api.ingress.hosts is needed"),
+    "api.ingress.hosts": (["http://a"], "at '/api/ingress/hosts/0'"),
+    "api.ingress.class": ("nginx", "'class' not allowed"),
+    "api.route.enabled": (True, "api.route needs hosts"),
+    "api.route.parentRefs": ([{"gateway": "a", "name": "a"}], "'gateway' not allowed"),
+    "coordinator.affinity": ([], "at '/coordinator/affinity'"),
+    "executor.topologySpreadConstraints": (
+        [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+        "at '/executor/topologySpreadConstraints/0/maxSkew'",
+    ),
+    "executor.podSecurityContext": ("root", "at '/executor/podSecurityContext'"),
+    "coordinator.containerSecurityContext": (1, "at '/coordinator/containerSecurityContext'"),
+    "coordinator.probes.readiness.failureThreshold": (0, "at '/coordinator/probes/readiness/failureThreshold'"),
+    "executor.probes.liveness.path": ("/", "'path' not allowed"),
+    "executor.extraEnv": ([{"name": "A", "value": 1}], "at '/executor/extraEnv/0/value'"),
+    "coordinator.extraEnvFrom": (["name"], "at '/coordinator/extraEnvFrom/0'"),
+    "executor.extraVolumes": ([{"name": "Up"}], "at '/executor/extraVolumes/0/name'"),
+    "coordinator.extraVolumeMounts": (
+        [{"name": "a", "mountPath": "tmp"}],
+        "at '/coordinator/extraVolumeMounts/0/mountPath'",
+    ),
+    "executor.initContainers": ({"name": "a"}, "at '/executor/initContainers'"),
+    "coordinator.sidecars": ([1], "at '/coordinator/sidecars/0'"),
+    "executor.cache.annotations": ({"a": 1}, "at '/executor/cache/annotations/a'"),
     "extra": (1, "'extra' not allowed"),
 }
 
@@ -78,9 +111,9 @@ def test_every_object_of_the_schema_is_closed():
     schemas = dict(objects(SCHEMA))
     assert len(schemas) > 20
     open_ones = [path for path, schema in schemas.items() if schema.get("additionalProperties") is not False]
-    assert {path.rsplit("/", 1)[-1] for path in open_ones} == MAPS | {"global"}
+    assert {path.rsplit("/", 1)[-1] for path in open_ones} == MAPS | OF_KUBERNETES | {"global"}
     for path in open_ones:
-        if not path.endswith("/global"):
+        if path.rsplit("/", 1)[-1] in MAPS:
             assert schemas[path]["additionalProperties"] == {"type": "string"}
 
 

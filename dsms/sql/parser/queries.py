@@ -15,6 +15,7 @@ from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.preference import split_preference
+from dsms.sql.parser.rewrites import rewritten
 from dsms.sql.parser.statement_limits import within_limits
 from operators.core.errors import SqlError
 
@@ -172,7 +173,8 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
         raise _readable(error, text) from error
-    return without_public(within_limits(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
+    query = tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree
+    return without_public(rewritten(within_limits(query, limits)))
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
-from dsms.model.position import not_supported
 from dsms.sql.parser.cursor import Cursor, unquoted_text
-from operators.core.errors import SqlError
 
 _ONE_SCHEMA = "all objects are in the schema public: use a prefix in their names instead, as in sales_orders"
 _NO_TEMPORARY_OBJECTS = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
@@ -46,18 +42,15 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("DECLARE",): "use COPY (SUBSCRIBE view) TO STDOUT to read changes; a SELECT returns all of its rows at once",
     ("DROP", "SCHEMA"): _ONE_SCHEMA,
     ("GRANT",): _ACCESS_BY_TOKENS,
+    ("PIVOT",): "SELECT … FROM table PIVOT (SUM(v) FOR k IN (1, 2))",
     ("REVOKE",): _ACCESS_BY_TOKENS,
     ("ROLLBACK",): _ONE_STATEMENT,
     ("START", "TRANSACTION"): _ONE_STATEMENT,
+    ("SUBSCRIBE",): "dsms consume NAME follows a result; over the PostgreSQL port, COPY (SUBSCRIBE NAME) TO STDOUT",
+    ("UNPIVOT",): "SELECT … FROM table UNPIVOT (v FOR name IN (a, b))",
+    ("USE",): _ONE_SCHEMA,
     ("VACUUM",): _AUTOMATIC,
 }
-
-
-def refused_pivot(pivot: exp.Pivot) -> SqlError:
-    """The error for PIVOT and UNPIVOT, which leave the columns of their result to the rows or to the table."""
-    if pivot.args.get("unpivot"):
-        return not_supported(pivot, "UNPIVOT", "SELECT 'a' AS name, a AS value … UNION ALL SELECT 'b', b …")
-    return not_supported(pivot, "PIVOT", "SUM(v) FILTER (WHERE k = 1) AS one, … and GROUP BY the other columns")
 
 
 def refuse_other_systems(cursor: Cursor) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dsms.model.position import not_supported
 from dsms.model.statements import TextLocation
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import place_of
@@ -62,6 +63,11 @@ class StreamParser(PatternParser):
         nodes.WindowTable,
         nodes.TableFunction,
     )
+
+    #: `f(j->'a')` reads JSON: there are no lambda expressions.
+    LAMBDAS: ClassVar[Any] = {
+        token: parse for token, parse in PatternParser.LAMBDAS.items() if token != TokenType.ARROW
+    }
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
@@ -153,6 +159,8 @@ class StreamParser(PatternParser):
         if item is None:
             return None
         if isinstance(item, exp.Table) and isinstance(item.this, exp.ExplodingGenerateSeries):
+            if item.args.get("ordinality"):
+                raise not_supported(item.this, "WITH ORDINALITY of generate_series", "compute it from the value")
             item = self.expression(exp.Lateral(this=item.this, alias=item.args.get("alias")))
         item = self._with_windows(item)
         item = item if is_operand else self._with_set_operations(item)

@@ -30,6 +30,7 @@ kind: Service
 metadata:
   name: {{ include "dsms.name" .root }}-{{ .component }}
   namespace: {{ .root.Release.Namespace }}
+  {{- include "dsms.annotations" (dict "root" .root) | nindent 2 }}
   labels:
     {{- include "dsms.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
@@ -51,6 +52,7 @@ kind: StatefulSet
 metadata:
   name: {{ include "dsms.name" .root }}-{{ .component }}
   namespace: {{ .root.Release.Namespace }}
+  {{- include "dsms.annotations" (dict "root" .root) | nindent 2 }}
   labels:
     {{- include "dsms.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
@@ -68,6 +70,10 @@ spec:
   volumeClaimTemplates:
     - metadata:
         name: data
+        {{- with .values.annotations }}
+        annotations:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
       spec:
         accessModes: [ReadWriteOnce]
         {{- with .values.storageClass }}

@@ -1,21 +1,37 @@
+{{- /* The name of the application in labels. */}}
+{{- define "dsms.application" -}}
+{{ .Values.nameOverride | default "dsms" }}
+{{- end }}
+
+{{- /* With what the names of all objects begin. */}}
 {{- define "dsms.name" -}}
-{{- if contains "dsms" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-dsms" (.Release.Name | trunc 45 | trimSuffix "-") }}{{ end }}
+{{- $application := include "dsms.application" . }}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains $application .Release.Name -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" (.Release.Name | trunc 45 | trimSuffix "-") $application | trunc 50 | trimSuffix "-" }}
+{{- end }}
 {{- end }}
 
 {{- define "dsms.selector" -}}
-app.kubernetes.io/name: dsms
+app.kubernetes.io/name: {{ include "dsms.application" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- /* Labels of the pods that Spark creates. They differ from those of the release's own pods, so that its Services and
        its main NetworkPolicy do not select them. */}}
 {{- define "dsms.sparkSelector" -}}
-app.kubernetes.io/name: dsms-spark
+app.kubernetes.io/name: {{ include "dsms.application" . }}-spark
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "dsms.labels" -}}
-{{ include "dsms.selector" . }}
+{{- with omit (.Values.commonLabels | default dict) "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "app.kubernetes.io/component" "helm.sh/chart" }}
+{{- toYaml . }}
+{{ end }}
+{{- include "dsms.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -48,7 +64,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
      Names without a dot are always accepted. */}}
 {{- define "dsms.hosts" -}}
 {{- $service := printf "%s-coordinator.%s" (include "dsms.name" .) .Release.Namespace }}
-{{- printf "%s %s.svc %s.svc.%s %s" $service $service $service .Values.api.clusterDomain .Values.api.hosts | trim }}
+{{- $outside := list }}
+{{- range list .Values.api.ingress .Values.api.route }}
+{{- if (. | default dict).enabled }}
+{{- $outside = concat $outside .hosts }}
+{{- end }}
+{{- end }}
+{{- printf "%s %s.svc %s.svc.%s %s %s" $service $service $service .Values.api.clusterDomain .Values.api.hosts (join " " (uniq $outside)) | trim }}
 {{- end }}
 
 {{- define "dsms.coordinatorUrl" -}}

@@ -17,8 +17,16 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{- define "dsms.imageName" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
 {{- define "dsms.image" -}}
-image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+image: {{ include "dsms.imageName" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
@@ -41,7 +49,14 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
+{{- with include "dsms.spread" . | trim }}
+topologySpreadConstraints:
+  {{- . | nindent 2 }}
+{{- end }}
 affinity:
+  {{- if .values.affinity }}
+  {{- toYaml .values.affinity | nindent 2 }}
+  {{- else }}
   podAntiAffinity:
     preferredDuringSchedulingIgnoredDuringExecution:
       - weight: 100
@@ -51,6 +66,7 @@ affinity:
             matchLabels:
               {{- include "dsms.selector" .root | nindent 14 }}
               app.kubernetes.io/component: {{ .component }}
+  {{- end }}
 {{- end }}
 
 {{- define "dsms.podFacts" -}}

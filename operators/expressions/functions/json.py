@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from operators.core.errors import UserError
 from operators.expressions.arrow_types import polars_type
@@ -34,6 +35,11 @@ _STEP = re.compile(r'\.(?:"([^"]*)"|([^.\[\]"]+))|\[(-?\d+)\]|\["([^"]*)"\]|\[\'
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 #: Integers with at least this many characters are kept as text, because Python converts long integers slowly.
 _LONGEST_INTEGER = 4000
+
+
+#: The names of the kinds of JSON values that are neither numbers nor composite.
+_SCALAR_KINDS: dict[type, str] = {str: "string", bool: "boolean", type(None): "null"}
+_TEXTS = pa.list_(TEXT)
 
 
 class _Missing:
@@ -148,6 +154,26 @@ def _length(value: Any) -> int | None:
     return len(value) if isinstance(value, list) else None
 
 
+def _kind(value: Any) -> str | None:
+    if value is _MISSING:
+        return None
+    if isinstance(value, dict | list):
+        return "object" if isinstance(value, dict) else "array"
+    return _SCALAR_KINDS.get(type(value), "number")
+
+
+def _elements(value: Any) -> list[str] | None:
+    return list(map(_dump, value)) if isinstance(value, list) else None
+
+
+def _element_texts(value: Any) -> list[str | None] | None:
+    return list(map(_string, value)) if isinstance(value, list) else None
+
+
+def _keys(value: Any) -> list[str] | None:
+    return list(value) if isinstance(value, dict) else None
+
+
 def _rows(texts: pl.Series, read: Callable[[str], Any], invalid: Any, dtype: pl.DataType) -> pl.Series:
     values: list[Any] = []
     for text in texts:
@@ -220,6 +246,31 @@ JSON: dict[str, Function] = {
         "JSON_ARRAY_LENGTH(j)",
         LONG,
         _length,
+        1,
+    ),
+    "json_typeof": _entry(
+        "The kind of the value: object, array, string, number, boolean or null.", "JSON_TYPEOF(j)", TEXT, _kind, 1
+    ),
+    "json_elements": _entry(
+        "The elements of the array, as JSON; NULL if the value is not an array. FROM JSON_ARRAY_ELEMENTS(j) AS e is "
+        "UNNEST of it.",
+        "JSON_ELEMENTS(j)",
+        _TEXTS,
+        _elements,
+        1,
+    ),
+    "json_element_texts": _entry(
+        "The elements of the array, as text: strings without quotes; also FROM JSON_ARRAY_ELEMENTS_TEXT(j) AS e.",
+        "JSON_ELEMENT_TEXTS(j)",
+        _TEXTS,
+        _element_texts,
+        1,
+    ),
+    "json_keys": _entry(
+        "The names in the object, NULL if the value is not an object; also FROM JSON_OBJECT_KEYS(j) AS k.",
+        "JSON_KEYS(j)",
+        _TEXTS,
+        _keys,
         1,
     ),
     "json_valid": Function(

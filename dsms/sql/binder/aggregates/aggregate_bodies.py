@@ -18,6 +18,7 @@ from dsms.sql.binder.scope import Scope
 from dsms.sql.parser import aggregates as syntax
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
+from dsms.sql.parser.rewrites import rewritten
 from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError, UserError
 from operators.expressions import Call, Column, Expression, Literal, cast, coerce, type_name
@@ -392,7 +393,7 @@ def _parsed(text: syntax.BodySql) -> exp.Expr:
             line=int(details.get("line") or text.place.line),
             column=int(details.get("col") or text.place.column),
         ) from error
-    return tree.this if isinstance(tree, WholeQuery) else tree
+    return rewritten(tree.this if isinstance(tree, WholeQuery) else tree)
 
 
 def _always_one_row(table: str, bound: defined.Definition) -> bool:

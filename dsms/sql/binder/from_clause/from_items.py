@@ -19,7 +19,6 @@ from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bi
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.windows.stream_windows import FROM_ITEM_BINDERS
 from dsms.sql.parser import nodes
-from dsms.sql.parser.refused import refused_pivot
 
 __all__ = ["bind_relation", "checked_alias", "one_row"]
 
@@ -39,8 +38,6 @@ def one_row() -> Relation:
 def _(table: exp.Table, context: Context) -> Relation:
     if sample := table.args.get("sample"):
         return bind_relation(_sampled(table, sample), context)
-    if pivots := table.args.get("pivots"):
-        raise refused_pivot(pivots[0])
     for part, value in table.args.items():
         if value and part not in ("this", "alias"):
             construct = _TABLE_PARTS.get(part, part.upper())
@@ -55,7 +52,7 @@ def _(table: exp.Table, context: Context) -> Relation:
     return checked_alias(checked_alias(relation, named.cte), table, table.name)
 
 
-def _sampled(table: exp.Table, sample: exp.TableSample) -> exp.Expr:
+def _sampled(table: exp.Expr, sample: exp.TableSample) -> exp.Expr:
     """`S TABLESAMPLE (10 PERCENT)` as `S Sample(10)`."""
     others = [part for part, value in sample.args.items() if value and part not in ("percent", "method")]
     if others or not sample.args.get("percent"):
@@ -79,6 +76,8 @@ def _common_relation(table: CommonTable) -> Relation:
 def _(table: exp.Subquery, context: Context) -> Relation:
     """A query in FROM. The context determines what it can see of the enclosing queries. Columns of the query may have
     the same name if the alias renames all of them."""
+    if sample := table.args.get("sample"):
+        return bind_relation(_sampled(table, sample), context)
     if names := table.alias_column_names:
         relation = bind_query(table.this, replace(context, shown_to_users=False))
         if len(relation.visible) <= len(names):

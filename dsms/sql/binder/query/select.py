@@ -18,7 +18,7 @@ from dsms.sql.binder.aggregates.stream_aggregates import stream_groups
 from dsms.sql.binder.from_clause.where import bind_from
 from dsms.sql.binder.nested.subqueries import filter_with_subqueries, with_values
 from dsms.sql.binder.query.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
-from dsms.sql.binder.query.select_list import ResultColumn, result_columns
+from dsms.sql.binder.query.select_list import ResultColumn, name_grouped_columns, result_columns
 from dsms.sql.binder.query.select_list_unnest import move_unnest_to_from
 from dsms.sql.binder.query.top_rows import filtered_by_rank, projected
 from dsms.sql.binder.relation import Context, Relation, bind_query, with_common_tables
@@ -59,6 +59,7 @@ def _(query: exp.Select, context: Context) -> Relation:
     relation, predicates = bind_from(query, context)
     relation = filter_with_subqueries(relation, predicates, "WHERE", context)
     _resolve_aliases(query, relation.scope)
+    name_grouped_columns(query, relation)
     relation = _grouped(relation, query, replace(context, caller_fills_empty=caller_fills_empty))
     relation = with_final_groups(relation, query)
     relation = _having(relation, query, context)

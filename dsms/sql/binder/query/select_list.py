@@ -120,6 +120,26 @@ def _star_columns(node: exp.Expr, relation: Relation) -> list[Entry]:
     return entries
 
 
+def name_grouped_columns(query: exp.Select, relation: Relation) -> None:
+    """Replaces `*` by the names of its columns in a SELECT with GROUP BY ALL, which groups by them."""
+    group = query.args.get("group")
+    if group is not None and group.args.get("all") and any(map(_is_star, query.expressions)):
+        query.set("expressions", [item for node in query.expressions for item in _named_columns(node, relation)])
+
+
+def _named_columns(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
+    if not _is_star(node):
+        yield node
+        return
+    star = node.this if isinstance(node, exp.Column) else node
+    if star.args.get("replace") or star.args.get("rename"):
+        raise not_supported(node, "* REPLACE or RENAME with GROUP BY ALL", "name the columns")
+    for entry, _ in _with_modifiers(node, _star_columns(node, relation), relation.scope):
+        named = exp.column(entry.name, table=entry.alias, quoted=True)
+        named.meta.update(node.meta)
+        yield named
+
+
 def _with_modifiers(node: exp.Expr, entries: Sequence[Entry], scope: Scope) -> Iterator[tuple[Entry, Expression]]:
     """The columns of `* EXCLUDE (…) REPLACE (value AS name, …) RENAME (name AS other, …)`, with their values."""
     star = node.this if isinstance(node, exp.Column) else node

@@ -8,7 +8,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.position import error_at
+from dsms.sql.binder.scalars.other_systems import instead_of
 from dsms.sql.parser.interval import unit_name
+from dsms.sql.parser.json_notations import JSON_TEXT
 from dsms.sql.parser.nodes import WRITTEN_NAME
 from operators.core.nearest import have
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
@@ -43,7 +45,8 @@ ALIASES: dict[str, str] = {
     "btrim": "trim", "xor": "bit_xor", "unix_to_time": "to_timestamp",
     "j_s_o_n_extract": "json_extract", "j_s_o_n_array_length": "json_array_length", "array_join": "array_to_string",
     "json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array",
-    "jsonb_build_array": "json_array", "to_jsonb": "to_json",
+    "jsonb_build_array": "json_array", "to_jsonb": "to_json", "jsonb_typeof": "json_typeof",
+    "jsonb_array_length": "json_array_length",
     "concat_strict": "", "widen": "",
 }  # fmt: skip
 
@@ -100,7 +103,7 @@ def refuse_unknown(node: exp.Expr) -> NoReturn:
         hint = "CROSS JOIN UNNEST(a) AS u(x), or one UNNEST in the select list"
         raise error_at(node, "UNNEST or generate_series is not supported here", hint=hint)
     name = written_name(node)
-    raise error_at(node, f'function "{name}" not found', hint=have(name, _names()))
+    raise error_at(node, f'function "{name}" not found', hint=instead_of(name) or have(name, _names()))
 
 
 def is_function_name(name: str) -> bool:
@@ -261,7 +264,7 @@ def returns_json(node: exp.Expr) -> bool:
     (True, False)
     """
     node = node.unnest()
-    if isinstance(node, exp.JSONObject | exp.JSONExtract | exp.JSONBExtract):
+    if isinstance(node, exp.JSONObject | exp.JSONExtract | exp.JSONBExtract) or JSON_TEXT in node.meta:
         return True
     name = function_name(node) if isinstance(node, exp.Func) else ""
     return ALIASES.get(name, name) in {*BUILDING, "json_extract", "json_query"}

@@ -82,6 +82,22 @@ _OVER = """
 ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE(n), LAG(x [, n [, default]]), LEAD(x [, n [, default]]),
 FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a frame (ROWS or RANGE). Ties are broken by
 (instant, source, partition, offset), the older row first.
+
+## Functions that return rows
+
+UNNEST(array) [WITH ORDINALITY] and GENERATE_SERIES(from, to [, step]), both included. They are written in FROM, also
+after items whose columns they read, or once in a select list. In views GENERATE_SERIES takes integers and a positive
+step; in SELECTs that run once also a negative step, and two timestamps with an interval.
+
+JSON_ARRAY_ELEMENTS(j), JSON_ARRAY_ELEMENTS_TEXT(j), JSON_OBJECT_KEYS(j) and STRING_TO_TABLE(text, separator) stand for
+UNNEST of JSON_ELEMENTS, JSON_ELEMENT_TEXTS, JSON_KEYS and STRING_TO_ARRAY.
+
+## Aggregates that return JSON
+
+JSON_AGG(x), also JSON_GROUP_ARRAY, is a JSON array of all values, with null for NULL. JSON_OBJECT_AGG(name, x), also
+JSON_GROUP_OBJECT, is a JSON object; a NULL as a name is a fault, and names that occur twice are kept twice. Both are
+NULL if there are no rows, and take FILTER and ORDER BY, or (JSON_AGG) DISTINCT, but not OVER. The values are those of
+TO_JSON. The names with JSONB mean the same.
 """
 
 

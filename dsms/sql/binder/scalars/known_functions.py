@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
-from dsms.model.position import error_at, not_supported
+from dsms.model.position import error_at
 from dsms.sql.binder.aggregates.aggregate_calls import aggregate_function
 from dsms.sql.binder.aggregates.defined_aggregates import AggregateLookup
 from dsms.sql.binder.scalars.current_time import CURRENT
@@ -15,7 +15,8 @@ from dsms.sql.parser.table_names import RELATION_OF
 
 #: Notations that the parser represents as calls of functions.
 _NOTATIONS = (
-    exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Explode, exp.Grouping, exp.Unnest,
+    exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Explode, exp.GenerateSeries,
+    exp.Grouping, exp.Unnest,
 )  # fmt: skip
 
 
@@ -30,8 +31,6 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     operators.core.errors.SqlError: line 1, column 11: function "pg_sleep" not found; have: ...
     """
     for call in query.find_all(exp.Func):
-        if isinstance(call, exp.ExplodingGenerateSeries):
-            raise not_supported(call, "generate_series in a query that runs once", "call it in FROM of a view")
         if not isinstance(call, tuple(CURRENT)) and not _is_known(call):
             refuse_unknown(call)
 
