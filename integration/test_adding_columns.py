@@ -93,6 +93,9 @@ def test_columns_are_added_under_load(cluster: Cluster, unique: str) -> None:
     assert len(refused(cluster, with_all) - refused(cluster, without)) >= 2
     assert_listed_once(cluster, p)
     assert_table(cluster, p)
+    cluster.sql(f"ALTER TABLE {p}prices ADD COLUMN vat INT DEFAULT 19; INSERT INTO {p}prices (k) VALUES ('k4')")
+    (selected,) = cluster.sql(f"SELECT k, vat FROM {p}prices ORDER BY k")
+    assert selected["rows"] == [[k, 19] for k in ("k1", "k2", "k3", "k4")]
     shown = cluster.sql(f"DESCRIBE {p}everything; DESCRIBE {p}src")
     assert f'reads source "{p}src" with the columns that it had before ALTER: k, v' in str(shown)
 

@@ -8,6 +8,7 @@ version before it (`Source.seen_by`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -97,23 +98,24 @@ def _reads(query: Query, log: Source, catalog: Catalog) -> bool:
     return any(item.name == log.name for item in dependencies_of(query, catalog))
 
 
-def with_version(catalog: Catalog, version: Source) -> Catalog:
+def with_version(catalog: Catalog, version: Source, defaults: Mapping[str, str] = MappingProxyType({})) -> Catalog:
     """The next version of the catalog, in which a source or table has the new version, and so has the stream that was
-    declared with it. Raises InternalError if the plan of a query, or the place of its state, would change."""
+    declared with it; a table also gets the texts of more defaults, by column. Raises InternalError if the plan of a
+    query, or the place of its state, would change."""
     current = catalog.find(version.name)
     log = current.source if isinstance(current, Table) else current
     streams = [stream for stream in catalog.streams() if stream.declared and stream.sql == log.sql]
-    changed = {item.name.lower(): _changed(item, version) for item in (current, *streams)}
+    changed = {item.name.lower(): _changed(item, version, defaults) for item in (current, *streams)}
     after = catalog.with_objects({**catalog.objects, **changed}, new_ids=1)
     _check_unchanged((user for user in dependents(catalog, current) if isinstance(user, Query)), catalog, after)
     return after
 
 
-def _changed(item: Object, version: Source) -> Object:
+def _changed(item: Object, version: Source, defaults: Mapping[str, str]) -> Object:
     match item:
         case Table():
             kept = {name: text for name, text in item.defaults.items() if name in version.schema.names}
-            return msgspec.structs.replace(item, source=version, sql=version.sql, defaults=kept)
+            return msgspec.structs.replace(item, source=version, sql=version.sql, defaults={**kept, **defaults})
         case Stream():
             return msgspec.structs.replace(item, sql=version.sql)
     return version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import msgspec
 import pytest
 
@@ -216,6 +217,30 @@ def test_an_altered_source_can_be_renamed_dropped_and_stored(session: LocalSessi
     assert session.catalog.get("Raw2") is None
 
 
+def test_a_former_version_of_a_query_needs_a_source_that_was_altered_and_renamed() -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE A (k INT) FROM a; CREATE STREAM S OVER A KEY k")
+    session.execute(
+        "REGISTER SOURCE B (k INT) FROM b; CREATE STREAM U OVER B KEY k; CREATE VIEW V AS SELECT k FROM R(S)"
+    )
+    session.push("A", [{"k": 1, "ts": 1}])
+    session.advance(3)
+    session.execute("CREATE OR REPLACE VIEW V AS SELECT k FROM R(U); ALTER SOURCE A ADD COLUMN w INT")
+    session.execute("ALTER SOURCE A RENAME TO A2; DROP STREAM S")
+    with pytest.raises(UserError, match='"A2" is used by V'):
+        session.execute("DROP SOURCE A2")
+
+
+def test_a_stream_can_fill_an_altered_table(session: LocalSession) -> None:
+    session.execute("CREATE TABLE F (k INT PRIMARY KEY, x INT); INSERT INTO F VALUES (1, 2); DELETE FROM F")
+    session.execute("ALTER TABLE F ADD COLUMN y INT, ADD z INT; ALTER TABLE F DROP COLUMN x")
+    session.execute("CREATE STREAM E (k INT, y INT); INSERT INTO F (k, y) SELECT k, y FROM E")
+    session.execute("CREATE VIEW G AS SELECT * FROM F")
+    session.push("E_source", [{"k": 4, "y": 5, "ts": 1}])
+    session.advance(3)
+    assert session.relation("G") == [{"k": 4, "y": 5, "z": None}]
+
+
 def test_each_version_gets_the_partitions_that_are_added(session: LocalSession) -> None:
     session.execute(ALTER)
     session.execute("CREATE OR REPLACE VIEW V AS SELECT S.k, sum(S.v + 1) AS total FROM R(S) AS S GROUP BY S.k")
@@ -257,6 +282,12 @@ def test_the_home_of_a_source_writes_the_dead_letters_of_all_versions(session: L
         ("ALTER SOURCE Raw SET (slack = 1)", "only RENAME TO, ADD COLUMN and DROP COLUMN are supported after ALTER"),
         ("ALTER SOURCE nope ADD COLUMN w INT", '"nope" not found'),
         ("ALTER TABLE Raw ADD COLUMN w INT", '"Raw" is a source, not a table'),
+        ("ALTER SOURCE Raw ADD COLUMN w INT DEFAULT 7", "only columns of tables have a DEFAULT: records have NULL"),
+        ("ALTER TABLE T ADD COLUMN y INT DEFAULT 'a'", "line 1, column 41: the default of"),
+        ("ALTER TABLE T ADD COLUMN y INT DEFAULT x", 'the default of "y" reads column "x"'),
+        ("ALTER TABLE T ADD COLUMN y INT DEFAULT", "expected something before"),
+        ("ALTER TABLE T ADD COLUMN IF NOT EXISTS y INT DEFAULT 7", "DEFAULT cannot be combined with IF NOT EXISTS"),
+        ("ALTER TABLE T ADD COLUMN y INT CHECK (y > 0)", "CHECK is not supported in ADD COLUMN; CREATE TABLE new"),
         ("ALTER STREAM S ADD COLUMN w INT", 'stream "S" has the columns of source "Raw"; ALTER SOURCE Raw …'),
         ("ALTER VIEW V ADD COLUMN w INT", 'the columns of a view are those of its SELECT'),
         ("ALTER STREAM D ADD COLUMN w INT", 'the columns of "D" are those of its SELECT'),
@@ -280,6 +311,33 @@ def test_what_cannot_be_added_is_refused(session: LocalSession, statement: str, 
         session.execute(statement)
     assert why in str(refused.value)
     assert session.catalog is before
+
+
+def test_a_default_is_that_of_duckdb() -> None:
+    """Existing rows get the default at once, later ones if they are written without a value."""
+    statements = [
+        "CREATE TABLE T (k INT PRIMARY KEY, x INT)",
+        "INSERT INTO T VALUES (1, 10), (2, NULL)",
+        "ALTER TABLE T ADD COLUMN y INT DEFAULT (2 + 3)",
+        "INSERT INTO T (k, x) VALUES (3, 30)",
+        "INSERT INTO T VALUES (4, 40, NULL), (5, NULL, 7), (6, 1, DEFAULT)",
+        "UPDATE T SET y = DEFAULT WHERE k = 5",
+        "ALTER TABLE T ADD z VARCHAR DEFAULT 'it''s'",
+    ]
+    session, duck = LocalSession(), duckdb.connect()
+    for at, sql in enumerate(statements):
+        session.execute(sql)
+        duck.execute(sql)
+        if at == 1:
+            session.execute("CREATE VIEW Earlier AS SELECT * FROM T; CREATE VIEW Sums AS SELECT sum(x) AS s FROM T")
+            changes = {name: session.changes(name) for name in ("Earlier", "Sums")}
+        rows = duck.execute("SELECT * FROM T ORDER BY k").fetchall()
+        assert [tuple(row.values()) for row in session.execute("SELECT * FROM T ORDER BY k")] == rows, sql
+        if at == 2:
+            assert {name: session.changes(name) for name in ("Earlier", "Sums")} == changes
+    other = LocalSession()
+    other.execute(session.catalog.find("T").sql + "; INSERT INTO T (k) VALUES (1)")
+    assert other.execute("SELECT y, z FROM T") == [{"y": 5, "z": "it's"}]
 
 
 def test_a_column_that_exists_can_be_left_alone(session: LocalSession) -> None:
