@@ -75,7 +75,7 @@ def keywords() -> tuple[str, ...]:
     """The words of queries and statements in alphabetical order.
 
     >>> keywords()[:4]
-    ('ACTIVATE', 'AGGREGATE', 'AGGREGATES', 'ALARMS')
+    ('ACTIVATE', 'ADD', 'AGGREGATE', 'AGGREGATES')
     """
     from dsms.statements.registry import STATEMENTS  # imported only when needed: it loads the planner
 

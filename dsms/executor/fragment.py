@@ -426,4 +426,4 @@ def _numbered(revisions: Iterable[Revision]) -> dict[int, Revision]:
 
 
 def _sources(revision: Revision) -> dict[str, Source]:
-    return {source.name: source for lane in revision.lanes.values() for source in lane.sources.values()}
+    return {source.id: source for lane in revision.lanes.values() for source in lane.sources.values()}

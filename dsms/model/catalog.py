@@ -158,9 +158,17 @@ class Catalog(msgspec.Struct, frozen=True):
         """All sources, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Source)]
 
+    def source_versions(self) -> list[Source]:
+        """All sources with their earlier versions, which queries may still read: all that executors run, by id."""
+        return [version for source in self.sources() for version in source.versions]
+
+    def logs(self) -> list[Source]:
+        """The versions of all sources, and of the logs of all tables."""
+        return [*self.source_versions(), *(log for table in self.tables() for log in table.source.versions)]
+
     def next_number(self) -> int:
         """The smallest free number, for the next source or table. Raises UserError if all `MAX_SOURCES` are taken."""
-        taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
+        taken = {source.number for source in self.logs()}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
         if free >= MAX_SOURCES:
             raise UserError(f"the catalog is limited to {MAX_SOURCES} sources and tables", hint="drop one first")

@@ -26,7 +26,7 @@ from operators.core.stored_names import ADDED_LATER
 _HEX_DIGITS = 20
 #: Fields of a source that describe the state of its topic in Kafka, which changes after the source is registered.
 _TOPIC_FIELDS = ("topic_id", "marked_by", "added_partitions", "adding_partitions_since", "skipped", "skipping", "homes")
-_LEFT_OUT = (*_TOPIC_FIELDS, "registered")
+_LEFT_OUT = (*_TOPIC_FIELDS, "registered", "earlier", "earlier_ids", "dropped")
 #: How many fingerprints of plans are memoized.
 _MEMO_SIZE = 1 << 14
 

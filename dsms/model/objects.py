@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from dsms.model.dead_letters import dead_letter_topic
+from dsms.model.declared_columns import Column, Constraint
 from dsms.model.field_role import FieldRole
 from dsms.model.shared_links import SharedLink
 from dsms.model.subplans import SharedSubplan, subplans_below
@@ -29,39 +30,6 @@ FirstOffsets = dict[str, dict[int, int]]
 #: For each tree of inner joins of a plan, from the top: the numbers of its inputs in the order in which they are
 #: joined.
 JoinOrders = tuple[tuple[int, ...], ...]
-
-
-class Column(msgspec.Struct, frozen=True):
-    """A column by name, SQL type and nullability."""
-
-    name: str
-    type: str
-    nullable: bool = True
-
-
-class Constraint(msgspec.Struct, frozen=True):
-    """A promise about the records of a source.
-
-    "ordered": within each partition, a value of `column` is at most `k` below the greatest value before it. `k` is in
-    ms for times, otherwise in the unit of the column. If it is None, nothing is promised, but the largest such
-    difference is measured. "clustered": records with the same value are at most `k` instants apart. "references": each
-    record references a record of the source `other`, which is at most `k` instants earlier and has the same value in
-    its column `theirs`.
-    """
-
-    column: str
-    k: int | None
-    kind: Literal["ordered", "clustered", "references"] = "ordered"
-    other: str | None = None
-    theirs: str | None = None
-
-    @property
-    def sql(self) -> str:
-        """The constraint as SQL text."""
-        bound = "" if self.k is None else f" WITHIN {self.k}"
-        if self.kind == "references":
-            return f"{self.column} REFERENCES {self.other} ({self.theirs}){bound}"
-        return f"{self.kind.upper()} BY {self.column}{bound}"
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -138,6 +106,13 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     only: tuple[int, ...] | None = None
     #: What it was before it, or a source that it references, was first renamed; None: nothing was renamed.
     registered: Registered | None = None
+    #: The version before its columns were last changed, while queries that are older than the change read a version
+    #: before it. Each version is a source of its own over the same topic, with its own id and number.
+    earlier: Source | None = None
+    #: The ids of all versions before this one, also of those that no query reads any more, oldest first.
+    earlier_ids: tuple[str, ...] = ()
+    #: For the log of a table: the columns that were dropped. Rows written before still have values for them.
+    dropped: tuple[str, ...] = ()
 
     #: Fields that are newer than stored fingerprints; fingerprints leave them out while they are None.
     added_later: ClassVar[frozenset[str]] = frozenset(
@@ -149,10 +124,37 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
         """The source with the names that it had when it was registered."""
         return self if self.registered is None else self._with_names(self.registered, None)
 
+    @property
+    def versions(self) -> tuple[Source, ...]:
+        """The versions that queries read and the current one, oldest first, each without those before it."""
+        alone = self if self.earlier is None else msgspec.structs.replace(self, earlier=None)
+        return (alone,) if self.earlier is None else (*self.earlier.versions, alone)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all versions that there ever were, oldest first."""
+        return (*self.earlier_ids, self.id)
+
+    def seen_by(self, number: int) -> Source:
+        """The version that an object with this number reads: the last one that is older than the object."""
+        version = self
+        while version.earlier is not None and number_of(version.id) > number:
+            version = version.earlier
+        return version
+
+    def with_version(self, version: Source) -> Source:
+        """The source with one of its versions replaced by a later state of the same version."""
+        if version.id == self.id or self.earlier is None:
+            return msgspec.structs.replace(version, earlier=self.earlier)
+        return msgspec.structs.replace(self, earlier=self.earlier.with_version(version))
+
     def renamed(self, **names: object) -> Source:
-        """The source with other values of fields of `Registered`. What it was at first is kept."""
+        """The source, and its earlier versions, with other values of fields of `Registered`. What it was at first is
+        kept. A new text is only that of the current version."""
         after = msgspec.structs.replace(self, **names)
-        return msgspec.structs.replace(after, registered=self.registered or _names_of(self))
+        older = {name: value for name, value in names.items() if name != "sql"}
+        earlier = None if self.earlier is None else self.earlier.renamed(**older)
+        return msgspec.structs.replace(after, registered=self.registered or _names_of(self), earlier=earlier)
 
     def named_like(self, other: Source) -> Source:
         """The source with the names that it has as `other`, another version of it."""
@@ -258,6 +260,11 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
     def topic(self) -> str:
         """The topic of the log."""
         return self.source.topic
+
+    def seen_by(self, number: int) -> Table:
+        """The table with the columns that an object with this number reads."""
+        log = self.source.seen_by(number)
+        return self if log is self.source else msgspec.structs.replace(self, source=log)
 
     @property
     def schema(self) -> pa.Schema:
@@ -402,6 +409,14 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
 
     #: The name that it was created with, if it was renamed since; its dead letters have this name.
     created_as: Annotated[str, FieldRole("life", "carried")] = ""
+    #: The number of the version that its text was given for: it reads the columns that sources and tables had then.
+    #: None: this version.
+    text_of: Annotated[int | None, FieldRole("life", in_former=True)] = None
+
+    @property
+    def text_given(self) -> int:
+        """The number of the object that its text was given for."""
+        return number_of(self.id) if self.text_of is None else self.text_of
 
     @property
     def first_name(self) -> str:
@@ -508,6 +523,12 @@ class Former(msgspec.Struct, frozen=True):
     merged: bool = False
     max_loss: float | None = None
     preference: ValuePreference | None = None
+    text_of: int | None = None
+
+    @property
+    def text_given(self) -> int:
+        """The number of the object that its text was given for."""
+        return number_of(self.id) if self.text_of is None else self.text_of
 
 
 class PlanHints(NamedTuple):
@@ -546,8 +567,13 @@ def number_of(id: str) -> int:
 
 
 def last_change(item: Object) -> int:
-    """The number of the last definition of an aggregate or function; 0 for any other object."""
+    """The number of the last definition of an aggregate or function, or of the last change of the columns of a source
+    or table; 0 if there was none, and for any other object."""
     match item:
+        case Source(earlier_ids=earlier) if earlier:
+            return number_of(item.id)
+        case Table(source=log):
+            return last_change(log)
         case Aggregate(parts=definitions) | Function(versions=definitions):
             return max(definition.number for definition in definitions)
     return 0

@@ -57,11 +57,13 @@ def with_partitions(catalog: Catalog, source: Source, count: int, instant: int |
 
 
 def with_source(catalog: Catalog, source: Source) -> Catalog:
-    """The catalog with a source replaced, also in the copies that earlier versions of queries hold."""
+    """The catalog with a version of a source replaced, also in the copies that earlier versions of queries hold."""
     changed = [
         after for item in catalog.objects.values() if (after := _with_source_in_former_versions(item, source)) != item
     ]
-    return catalog.with_changed(source, *(item for item in changed if item.name != source.name))
+    current = catalog.find(source.name)
+    assert isinstance(current, Source)
+    return catalog.with_changed(current.with_version(source), *changed)
 
 
 def _with_source_in_former_versions(item: Object, source: Source) -> Object:
@@ -76,10 +78,14 @@ def _with_source_in_former_versions(item: Object, source: Source) -> Object:
 def _former_with_source(former: Former, source: Source) -> Former:
     """The earlier version with the source as it is now, but with the name that the texts of the version have for it."""
     objects = tuple(
-        source.named_like(item)
-        if isinstance(item, Source) and item.id == source.id
-        else _with_source_in_former_versions(item, source)
+        _as_it_was_named(source, item) if isinstance(item, Source) else _with_source_in_former_versions(item, source)
         for item in former.objects
     )
     over = tuple(_former_with_source(view, source) for view in former.over)
     return msgspec.structs.replace(former, objects=objects, over=over)
+
+
+def _as_it_was_named(source: Source, before: Source) -> Source:
+    """A copy of a source with the version of the given one as that is now, but with the name that it had."""
+    known = next((version for version in before.versions if version.id == source.id), None)
+    return before if known is None else before.with_version(source.named_like(known))

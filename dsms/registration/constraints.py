@@ -8,7 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Constraint, Source
+from dsms.model.declared_columns import Constraint
+from dsms.model.objects import Source
 from dsms.model.types import type_sql
 from operators.core.errors import UserError
 

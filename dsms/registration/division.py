@@ -10,7 +10,7 @@ import msgspec
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of
-from dsms.model.objects import Query, Source
+from dsms.model.objects import Object, Query, Source
 from dsms.planner.physical.fragment_plan import PlannedQuery, divided, planned
 from dsms.planner.physical.parts.cut import DividedQuery
 from dsms.registration.environment import Environment
@@ -79,19 +79,21 @@ def with_dead_letter_writers(query: Query, catalog: Catalog) -> Catalog:
     if not query.shares:
         return catalog
     others = {source for other in catalog.running() if other.id != query.id for source in other.reads}
-    homes = {
-        name: msgspec.structs.replace(source, homes=query.shares)
-        for name, source in _exclusive_sources(query, others, catalog)
-    }
+    homes = dict[str, Object]()
+    for name, source in _exclusive_sources(query, others, catalog):
+        current = homes.get(name, catalog.objects[name])
+        assert isinstance(current, Source)
+        homes[name] = current.with_version(msgspec.structs.replace(source, homes=query.shares))
     return msgspec.structs.replace(catalog, objects={**catalog.objects, **homes}) if homes else catalog
 
 
 def _exclusive_sources(query: Query, others: set[str], catalog: Catalog) -> Iterator[tuple[str, Source]]:
-    """The sources, by name, that only this query reads, and whose partitions are divided among its fragments in the
-    same way as the partitions of its result."""
+    """The versions of sources, with the sources' names, that only this query reads, and whose partitions are divided
+    among its fragments in the same way as the partitions of its result."""
     for name, item in catalog.objects.items():
-        if isinstance(item, Source) and item.id in {*query.reads} - others and _is_divided_like(item, query):
-            yield name, item
+        for version in item.versions if isinstance(item, Source) else ():
+            if version.id in {*query.reads} - others and _is_divided_like(version, query):
+                yield name, version
 
 
 def _is_divided_like(source: Source, query: Query) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from dsms.model import properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source
+from dsms.model.objects import ROW_NUMBER, Object, Query, Source
 from dsms.model.schema import visible
 from dsms.model.types import parse_type
 from dsms.model.user_defined import Aggregate
@@ -47,6 +47,23 @@ def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[st
         return _parameters(item), ()
     node = plan_of(item.name, catalog)
     return visible(node), properties.keys(node)
+
+
+def earlier_columns(item: Object, catalog: Catalog, may_read: Callable[[str], bool]) -> tuple[str, ...]:
+    """Notices about the sources and tables that a view or query reads with the columns that they had before ALTER."""
+    if not isinstance(item, Query) or item.periodic is not None:
+        return ()
+    current = {*(source.id for source in catalog.sources()), *(table.source.id for table in catalog.tables())}
+    read = properties.sources(plan_of(item.name, catalog))
+    return tuple(_earlier(log) for log in read if log.id not in current and may_read(log.name))
+
+
+def _earlier(log: Source) -> str:
+    names = ", ".join(name for name in log.schema.names if not (log.table and name == ROW_NUMBER))
+    before = (
+        f'reads {"table" if log.table else "source"} "{log.name}" with the columns that it had before ALTER: {names}'
+    )
+    return f"{before}; CREATE OR REPLACE reads the current ones"
 
 
 def _parameters(item: Aggregate) -> pa.Schema:

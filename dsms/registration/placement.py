@@ -33,7 +33,7 @@ _IMBALANCE, _MANY, _BUSY = 0.25, 4.0, 0.25
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
     """The names of all fragments: `count` of them, and any others that queries and sources are assigned to."""
-    given = set[str]().union(*(source.writers for source in catalog.sources()))
+    given = set[str]().union(*(source.writers for source in catalog.source_versions()))
     given.update(*(query.fragments for query in catalog.running()))
     given.update(subplan.fragment for subplan in catalog.subplans())
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
@@ -232,7 +232,8 @@ def least_loaded(catalog: Catalog, reads: tuple[str, ...], utilization: Mapping[
     for query in catalog.running():
         for fragment in query.fragments:
             read[fragment] |= set(query.reads)
-    homes = {home for source in catalog.sources() if source.id in reads for home in source.writers}
+    read_sources = (source for source in catalog.source_versions() if source.id in reads)
+    homes = {home for source in read_sources for home in source.writers}
 
     def cost(fragment: str) -> tuple[int, int, bool]:
         work = _share_of(utilization[fragment], utilization) + _share_of(weights[fragment], weights)

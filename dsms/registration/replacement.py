@@ -17,7 +17,7 @@ from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of, names_of
-from dsms.model.objects import Query, kind_of, last_change, number_of
+from dsms.model.objects import Object, Query, Source, Table, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.planner.optimizer.start_instants import from_instant
@@ -117,8 +117,14 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
 def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:
     """Whether a replacement would change nothing that a user can declare, and no version of a function or aggregate
     that the query calls."""
-    newer = any(last_change(item) > number_of(before.id) for item in dependencies_of(before, catalog))
+    newer = any(_changed_after(before, item) for item in dependencies_of(before, catalog))
     return not newer and all(getattr(new, name) == getattr(before, name) for name in _COMPARED)
+
+
+def _changed_after(query: Query, item: Object) -> bool:
+    """Whether an object that the query reads has a version that is newer than the one that the query uses."""
+    used = query.text_given if isinstance(item, Source | Table) else number_of(query.id)
+    return last_change(item) > used
 
 
 def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
@@ -129,7 +135,10 @@ def replaced(catalog: Catalog, queries: list[Query], environment: Environment) -
     for query in queries:
         before = catalog.objects[query.name.lower()]
         assert isinstance(before, Query)
-        following = msgspec.structs.replace(_with_takeover(query, before, catalog, environment), id=after.next_id())
+        text_of = before.text_given if query is before else None  # a query with the same text keeps its columns
+        following = msgspec.structs.replace(
+            _with_takeover(query, before, catalog, environment), id=after.next_id(), text_of=text_of
+        )
         extended = _with_query(following, after)
         new = planned(following, extended)
         check_plan(new.node, environment.limits)

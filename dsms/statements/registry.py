@@ -16,6 +16,7 @@ from dsms.sql.parser.parse import Starts
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.statements.context import Context
 from dsms.statements.ddl import (
+    add_columns,
     alter_executor,
     alter_query,
     comment,
@@ -26,6 +27,7 @@ from dsms.statements.ddl import (
     create_table,
     create_table_as,
     drop,
+    drop_columns,
     functions,
     if_not_exists,
     pause,
@@ -73,6 +75,8 @@ STATEMENTS: Final = (
     alter_query.KIND,
     alter_executor.KIND,
     rename.KIND,
+    add_columns.KIND,
+    drop_columns.KIND,
     comment.KIND,
     objects.KIND,
     entities.KIND,

@@ -12,7 +12,7 @@ from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
 from dsms.model.instants import Instant, given_instant
 from dsms.model.limits import Limits
-from dsms.model.objects import Query, Source, Stream, Table
+from dsms.model.objects import Object, Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
 from dsms.planner.physical.explain import explain
 from dsms.planner.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
@@ -204,8 +204,9 @@ class LocalSession:
 
     def follow_catalog(self) -> None:
         """Runs the queries of the catalog from now on; new ones begin at the beginning of their logs."""
-        for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:
-            self.runtime.logs.setdefault(source.id, Log())
+        for source in self.catalog.logs():
+            known = (self.runtime.logs[id] for id in source.ids if id in self.runtime.logs)
+            self.runtime.logs[source.id] = next(known, None) or Log()  # all versions of a source read one log
         self.runtime.follow(self._plan())
         self._work()
 
@@ -285,8 +286,9 @@ class LocalSession:
         if isinstance(readable, Query):
             yield from plans_of(readable, self.catalog, known)
         else:
-            plan = PlannedQuery(readable.id, readable.name, plan_of(readable.name, self.catalog))
-            before = known.get(readable.id)
+            id = self._plan_id(readable)
+            plan = PlannedQuery(id, readable.name, plan_of(readable.name, self.catalog))
+            before = known.get(id)
             yield before if before == plan else plan
 
     def _advance_tables(self) -> None:
@@ -332,9 +334,18 @@ class LocalSession:
         if self._view_over_clock(name) is not None:
             message = f'"{named.name}" is computed from the clock, so it publishes no changes'
             raise UserError(message, hint="ask for its relation, or SELECT from it")
-        if named.id in self.runtime.failed:
-            raise InternalError(self.runtime.failed[named.id])
-        return self.runtime.output(named.id)
+        id = self._plan_id(named)
+        if id in self.runtime.failed:
+            raise InternalError(self.runtime.failed[id])
+        return self.runtime.output(id)
+
+    def _plan_id(self, named: Object) -> str:
+        """The id of the plan that computes the relation of an object. A stream or table with other columns than before
+        has another plan."""
+        read = named.source if isinstance(named, Table) else None
+        if isinstance(named, Stream):
+            read = self._source(named.source)
+        return named.id if read is None or not read.earlier_ids else f"{named.id}@{read.id}"
 
     def _report_failures(self) -> None:
         """Raises the failure of a query once; asking for its result raises it again. The other queries continue."""

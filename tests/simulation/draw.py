@@ -20,6 +20,7 @@ from tests.algebra.cases import Case, cases
 from tests.algebra.even_draws import EvenProvider
 from tests.algebra.query_leaves import END, Source
 from tests.simulation.draw_changes import Changes, changes
+from tests.simulation.draw_columns import adds_columns, column_statements
 from tests.simulation.draw_divided import (
     can_be_divided,
     can_be_shared,
@@ -114,7 +115,8 @@ def drawn(seed: int) -> Drawn:
 
 def _moving(seed: int, theme: str, layout: Layout, statements: Sequence[Statement]) -> list[Statement]:
     """The statements that move the query between fragments, or one of two queries that share operators, or both; for
-    two divided queries, the one that drops the first; in other histories, statements that rename objects."""
+    two divided queries, the one that drops the first; in other histories, statements that rename objects, or that add
+    columns."""
     created = {name: each.at_s for each in statements for name in "PQ" if f" VIEW {name} " in each.sql}
     if "P" in created and any("fragments = 2" in each.sql for each in statements):
         return drops_of_first(seed, created["Q"], _UNTIL_S)
@@ -122,7 +124,9 @@ def _moving(seed: int, theme: str, layout: Layout, statements: Sequence[Statemen
         moving = shared_move_statements(seed, created["Q"]) if shared_moves(seed) else []
     else:
         moving = move_statements(seed, created["Q"]) if moves(seed, theme, layout) else []
-    return moving or (rename_statements(seed, statements) if renames(seed) else [])
+    if moving or renames(seed):
+        return moving or rename_statements(seed, statements)
+    return column_statements(seed, statements) if adds_columns(seed) else []
 
 
 def _checkpoint_s(seed: int) -> float | None:

@@ -24,7 +24,8 @@ from dsms.coordinator.results.coverage import CoverageReport
 from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, split_body
-from dsms.model.objects import Column, Source
+from dsms.model.declared_columns import Column
+from dsms.model.objects import Source
 from dsms.model.principal import Caller, Principal
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving

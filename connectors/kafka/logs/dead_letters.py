@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,24 +57,54 @@ class ReplayMark(NamedTuple):
     offset: int
 
 
+@dataclass(frozen=True)
+class ShownLetters:
+    """The dead letters of a source that are shown. `marked` is the `topic` of its `ReplayMark`s; `versions` are the ids
+    of the versions of the source, each of which refuses records on its own. With `alone`, records that only others
+    refused are left out."""
+
+    topic: str
+    marked: str
+    versions: frozenset[str]
+    alone: bool = False
+
+    def once(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+        """The dead letters, without those of records that a version refused again.
+
+        >>> def letter(offset: int, source: str) -> DeadLetter:
+        ...     return DeadLetter("t", 0, offset, "why", None, b"", source)
+        >>> shown = ShownLetters("d", "t", frozenset({"o1", "o5"}))
+        >>> [each.offset for each in shown.once([letter(3, "o1"), letter(4, "o1"), letter(3, "o5"), letter(3, "o0")])]
+        [3, 4, 3]
+        """
+        first: dict[object, DeadLetter] = {}
+        for at, letter in enumerate(letters):
+            own = letter.source_id in self.versions
+            if letter.query is not None or not self.alone or own:
+                first.setdefault(letter.position if own and letter.query is None else at, letter)
+        return list(first.values())
+
+
 def last_dead_letters(
-    settings: KafkaSettings, admin: AdminClient, topic: str, marked: str, limit: int, alarms: Alarms
+    settings: KafkaSettings, admin: AdminClient, shown: ShownLetters, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
     """At most `limit` of the last dead letters in a dead-letter topic, as documents, oldest first.
 
-    The entry `replayed` of a document says whether the topic has a ReplayMark for the record; `marked` is the `topic`
-    of these marks. A record that is not a dead letter is left out and raises an alarm.
+    The entry `replayed` of a document says whether the topic has a ReplayMark for the record. A record that is not a
+    dead letter is left out and raises an alarm.
     """
+    topic = shown.topic
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     back, read_completely = 2 * limit, False  # twice, because the marker that ends a transaction also takes an offset
     letters, replayed = list[DeadLetter](), set[ReplayMark]()
     while len(letters) < limit and not read_completely:
         ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
-        letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
+        found, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
+        letters = shown.once(found)
         back, read_completely = 2 * back, all(first[key] >= last[key] - back for key in wanted)
     return [
-        letter.document() | {"replayed": ReplayMark(marked, *letter.position) in replayed}
+        letter.document() | {"replayed": ReplayMark(shown.marked, *letter.position) in replayed}
         for letter in letters[-limit:]
     ]
 

@@ -52,6 +52,8 @@ def catalog_in(entries: Mapping[bytes, bytes]) -> Catalog:
 def copied(item: Object, naming: Naming) -> Object:
     """An object with the topics of the copy."""
     if isinstance(item, Source):
+        if item.earlier is not None:
+            item = msgspec.structs.replace(item, earlier=copied(item.earlier, naming))
         own_topic = naming.result(item.dead_letter_topic) if naming.prefix else item.own_dead_letter_topic
         if item.late_of is not None and naming.prefix:  # it reads the copy's own dead letters
             own = naming.result(item.topic)

@@ -215,7 +215,7 @@ def _write_meta(logs: Logs, copy: Catalog) -> None:
 
 def dropped_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
     """Progress records of objects that the catalog no longer has."""
-    known = {item.id for item in catalog.objects.values()} | {table.source.id for table in catalog.tables()}
+    known = {item.id for item in catalog.objects.values()} | {log.id for log in catalog.logs()}
     known |= {former for query in catalog.queries() for former in _formers(query)}
     known |= {query_of(link.id) for link in catalog.links()}
     gone = [key for key in map(partial(_of_dropped, known), logs.progress.values()) if key is not None]

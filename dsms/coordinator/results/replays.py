@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 import polars as pl
 
@@ -48,20 +49,23 @@ class Replays:
         if not self._running.acquire(timeout=_TURN_S):
             raise ExternalError("another REPLAY is running", hint="try again later", retryable=True)
         try:
-            found = self._written(source, correction, cancelled)
+            read = frozenset(id for query in catalog.running() for id in query.reads).intersection(source.ids)
+            found = self._written(source, read, correction, cancelled)
         finally:
             self._running.release()
         count = len(found.chosen) - found.gone - found.deletions
         message = f'{count} record{"" if count == 1 else "s"} written to topic "{source.topic}" again'
         return StatementResult("REPLAY", message, notices=tuple(found.notices()), name=source.name)
 
-    def _written(self, source: Source, correction: Correction, cancelled: threading.Event) -> ReplaySelection:
+    def _written(
+        self, source: Source, read: frozenset[str], correction: Correction, cancelled: threading.Event
+    ) -> ReplaySelection:
         """Writes the records that the statement selects. The writer is created first, since it fences older writers:
         the marks of replayed dead letters that are read afterwards are complete."""
         admin = self.kafka.admin()
         with ReplayWriter(self.kafka, self.cluster) as writer:
             log = DeadLetterLog(self.kafka, admin, source.dead_letter_topic, self.alarms)
-            found = select_dead_letters(log, source, correction, cancelled)
+            found = select_dead_letters(log, source, correction, cancelled, read)
             letters = [letter for letter, _ in found.chosen]
             records = refused_records(self.kafka, admin, source.topic, letters) if letters else {}
             replays = list(found.replays(records))
@@ -96,6 +100,7 @@ class ReplaySelection:
     late: int = 0
     failed_in_queries: int = 0
     earlier: int = 0
+    accepted: int = 0
     gone: int = 0
     deletions: int = 0
     bytes: int = 0
@@ -135,6 +140,9 @@ class ReplaySelection:
         if self.failed_in_queries:
             why = "CREATE OR REPLACE the query, which reads them again"
             yield f"{self.failed_in_queries} not replayed, since only a query failed on them: {why}"
+        if self.accepted:
+            why = "queries that read other columns of the source have got these records, and would get them twice"
+            yield f"{self.accepted} not replayed: {why}"
         if self.gone:
             yield f"{self.gone} not replayed: Kafka no longer has the records, nor their keys and instants"
         if self.deletions:
@@ -144,19 +152,24 @@ class ReplaySelection:
 
 
 def select_dead_letters(
-    log: DeadLetterLog, source: Source, correction: Correction, cancelled: threading.Event
+    log: DeadLetterLog,
+    source: Source,
+    correction: Correction,
+    cancelled: threading.Event,
+    read: frozenset[str] = frozenset(),
 ) -> ReplaySelection:
     """The dead letters that the statement selects, of those that the source itself refused and that were not replayed
-    yet."""
+    yet. If queries read several versions of the source, `read` by id, all of these must have refused the record."""
     known, found = defaultdict[int, set[int]](set), ReplaySelection()
     for marks in log.replayed():
         _check_wanted(cancelled)
         for mark in marks:
             if mark.topic == marked_topic(source):
                 known[mark.partition].add(mark.offset)
+    refused_by = _refused_by(log, source) if len(source.ids) > 1 else {}
     for piece in log.dead_letters():
         _check_wanted(cancelled)
-        own = [letter for letter in piece if (letter.source_id, letter.topic) == (source.id, source.topic)]
+        own = [letter for letter in piece if letter.source_id in source.ids and letter.topic == source.topic]
         found.earlier += len(piece) - len(own)
         found.failed_in_queries += sum(letter.query is not None for letter in own)
         fresh = {
@@ -164,11 +177,22 @@ def select_dead_letters(
             for letter in own
             if letter.query is None and letter.offset not in known[letter.partition]
         }
+        accepted = {place for place in fresh if not read <= refused_by.get(place, read)}
         for partition, offset in fresh:
             known[partition].add(offset)
-        found.add(list(fresh.values()), correction)
+        found.accepted += len(accepted)
+        found.add([letter for place, letter in fresh.items() if place not in accepted], correction)
         if found.full:
             break
+    return found
+
+
+def _refused_by(log: DeadLetterLog, source: Source) -> dict[tuple[int, int], set[str]]:
+    """The ids of the versions of a source that have refused each record, by its position."""
+    found = defaultdict[tuple[int, int], set[str]](set)
+    for letter in chain.from_iterable(log.dead_letters()):
+        if letter.query is None and letter.source_id in source.ids and letter.topic == source.topic:
+            found[letter.position].add(letter.source_id)
     return found
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.logs.dead_letters import last_dead_letters
+from connectors.kafka.logs.dead_letters import ShownLetters, last_dead_letters
 from connectors.kafka.schema_registry.registry import register_schema
 from dsms.coordinator.catalog.lookup import Document, object_named, source_written_by
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -55,7 +56,8 @@ class ResultAccess:
         self._admin = dependencies.kafka.admin()
         self.feeds = Feeds(log, self._current_id, alarms=dependencies.alarms)
         self._publisher = RecordPublisher(dependencies.kafka, self._schema_id)
-        self._coverage = Coverage(log, SharedLaneReports(dependencies.executors), self.dead_letters, self._writer)
+        lanes = SharedLaneReports(dependencies.executors)
+        self._coverage = Coverage(log, lanes, partial(self.dead_letters, alone=True), self._writer)
 
     def more_feeds(self, settings: FeedSettings) -> Feeds:
         """Feeds for another event loop than that of `feeds`. The caller has to close them."""
@@ -79,7 +81,8 @@ class ResultAccess:
         if not isinstance(query, Query) or query.periodic is not None:
             raise UserError(f'"{query.name}" is a {kind_of(query)}, not a view or a query')
         sources = properties.sources(plan_of(query.name, catalog))
-        source = next((read for read in sources if read.id == wanted.source), None)
+        same = next((set(source.ids) for source in catalog.sources() if wanted.source in source.ids), {wanted.source})
+        source = next((read for read in sources if read.id in same), None)
         if source is None:
             raise UserError(
                 f'"{query.name}" does not read the source of the token',
@@ -98,12 +101,13 @@ class ResultAccess:
         replaced = isinstance(current, Query) and current.since is not None and current.topic == result.topic
         return current.id if current is not None and (current.id == result.id or replaced) else None
 
-    def dead_letters(self, source: Source, limit: int) -> list[Document]:
-        """The latest dead letters of a source."""
+    def dead_letters(self, source: Source, limit: int, *, alone: bool = False) -> list[Document]:
+        """The latest dead letters of a source. Each record is shown once, although all versions of the source may have
+        refused it. With `alone`, only those that this version refused."""
         dependencies = self._dependencies
-        return last_dead_letters(
-            dependencies.kafka, self._admin, source.dead_letter_topic, marked_topic(source), limit, dependencies.alarms
-        )
+        versions = frozenset([source.id] if alone else source.ids)
+        shown = ShownLetters(source.dead_letter_topic, marked_topic(source), versions, alone)
+        return last_dead_letters(dependencies.kafka, self._admin, shown, limit, dependencies.alarms)
 
     def _writer(self, source: Source) -> WriterSchema:
         return writer_schema(source, self._dependencies.registry, self._dependencies.registry_url)

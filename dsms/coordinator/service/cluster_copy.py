@@ -53,7 +53,7 @@ def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
     stores = {each.fragment: CheckpointStore(objects, each.cluster, each.fragment) for each in order.checkpoints}
     newest = max(order.checkpoints, key=lambda checkpoint: checkpoint.created)
     entries = catalog_log(b"".join(stores[newest.fragment].read(newest.catalog)))
-    topics = [order.naming.source(source.topic) for source in _logs(catalog_in(entries))]
+    topics = [order.naming.source(source.topic) for source in catalog_in(entries).logs()]
     log = copied_log(entries, replace(order.naming, ids=topic_ids(order.kafka.admin(), topics)))
     catalog = catalog_in(log)
     check_undivided(catalog)
@@ -72,7 +72,7 @@ def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkp
     """The checkpoint as one of the new cluster, with the current ids of its topics; its runs are still the old copies.
     Queries over the system's own streams, or over late records, are left out of its state and begin again, since these
     topics are different in the new cluster."""
-    known = {source.id: source for source in _logs(catalog) if source.late_of is None}
+    known = {source.id: source for source in catalog.logs() if source.late_of is None}
     reading = {query.id: set(query.reads) for query in catalog.running()}
     state = checkpoint.state
     if state is None:
@@ -99,11 +99,6 @@ def _lane(lane: LaneManifest, reading: Mapping[str, set[str]], known: Mapping[st
     return msgspec.structs.replace(lane, queries=queries)
 
 
-def _logs(catalog: Catalog) -> list[Source]:
-    """The sources, and the logs of tables."""
-    return [*catalog.sources(), *(table.source for table in catalog.tables())]
-
-
 def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> None:
     if filled := [table.name for table in catalog.tables() if table.filled_by is not None]:
         raise UserError(
@@ -114,7 +109,7 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
     name = internal_topic(order.cluster, CATALOG)
     if partitions_of(admin, name) and latest(admin, [(name, 0)]).get((name, 0)):
         raise UserError(f'there is a cluster "{order.cluster}" already', hint="choose another name, with --to")
-    logs = topic_facts(order.kafka, [source.topic for source in _logs(catalog)])
+    logs = topic_facts(order.kafka, [source.topic for source in catalog.logs()])
     for checkpoint, old in zip(moved, order.checkpoints, strict=True):
         state = checkpoint.state or Manifest()
         published = Published(
@@ -157,7 +152,7 @@ def _check_apart(order: CopyOrder, catalog: Catalog) -> None:
 def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
     """Creates the topics of results and of dead letters."""
     admin = order.kafka.admin()
-    for source in _logs(catalog):
+    for source in catalog.logs():
         ensure_topic(admin, source.dead_letter_topic, 1, KEPT)
     for query in catalog.queries():
         if query.periodic is None:

@@ -33,8 +33,7 @@ def wider(query: Query, catalog: Catalog, most: int) -> int | None:
     replaced another one, so that it cannot be divided."""
     if query.replaces_another:
         return None
-    sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
-    partitions = [source.partitions for source in sources if source.id in query.reads]
+    partitions = [source.partitions for source in catalog.logs() if source.id in query.reads]
     current = len(query.fragments)
     count = min(2 * current, most, query.partitions, *partitions)
     return count if count > current else None

@@ -73,7 +73,7 @@ def movable_groups(catalog: Catalog) -> Iterator[SharingGroup]:
     whose rates or window sizes are chosen at run time."""
     running = list(catalog.running())
     readers = Counter((fragment, source) for query in running for fragment in query.fragments for source in query.reads)
-    homes = {(fragment, source.id) for source in catalog.sources() for fragment in source.writers}
+    homes = {(fragment, source.id) for source in catalog.source_versions() for fragment in source.writers}
     for group in sharing_groups(catalog):
         read = Counter((query.fragment, source) for query in group.queries for source in query.reads)
         only_readers = any(place in homes and readers[place] == count for place, count in read.items())

@@ -52,8 +52,10 @@ WRITER = "tables"
 
 @dataclass
 class _FoldedLog:
-    """The content of a table up to the `next` offset of each partition of its log."""
+    """The content of a table up to the `next` offset of each partition of its log, with the columns of one version of
+    the log, `source` by id."""
 
+    source: str
     fold: FollowedFold
     decoded: DecodedTable
     next: dict[int, int] = field(default_factory=dict)
@@ -143,7 +145,8 @@ class ClusterTables:
     def _log_of(self, table: Table, bad: frozenset[bytes] = frozenset()) -> _FoldedLog:
         marked_by = table.source.marked_by
         fold = FollowedFold(keyed=True, at=FOREVER, bad=bad, refused=self._refused, marked_by=marked_by)
-        return _FoldedLog(fold, DecodedTable(fold, table.schema, "json"), dict(table.source.start))
+        decoded = DecodedTable(fold, table.schema, "json")
+        return _FoldedLog(table.source.id, fold, decoded, dict(table.source.start))
 
     def _refused(self, message: Message, reason: str) -> None:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
@@ -178,9 +181,9 @@ class ClusterTables:
 
     def _read(self, table: Table) -> Fold:
         """The fold of all committed records. Reads only those that were not read before."""
-        if table.id not in self._folded:
-            self._folded[table.id] = self._log_of(table)
-        log = self._folded[table.id]
+        log = self._folded.get(table.id)
+        if log is None or log.source != table.source.id:  # its columns have changed
+            log = self._folded[table.id] = self._log_of(table)
         for unread in decided_ranges(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
                 log.fold.take(piece)

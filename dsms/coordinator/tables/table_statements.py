@@ -326,8 +326,8 @@ def _readable(names: Iterable[str], principal: Principal) -> list[str]:
 
 def _partitions_joined_with_tables(catalog: Catalog) -> Iterator[Partition]:
     """The topic partitions that some query reads together with a table."""
-    tables = {table.source.id for table in catalog.tables()}
-    streams = {source.id: source for source in catalog.sources()}
+    tables = {log.id for table in catalog.tables() for log in table.source.versions}
+    streams = {source.id: source for source in catalog.source_versions()}
     for query in catalog.running():
         read_streams = [streams[id] for id in query.reads if id in streams]
         if tables.intersection(query.reads):

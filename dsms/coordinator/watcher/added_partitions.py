@@ -56,7 +56,7 @@ class AddedPartitions:
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Makes one step for each source that needs one."""
-        sources = [source for source in self._store.catalog.sources() if not is_system(source)]
+        sources = [source for source in self._store.catalog.source_versions() if not is_system(source)]
         for source in sources:
             if source.adding_partitions_since is not None:
                 self._take_in(source, alive)
@@ -104,8 +104,7 @@ class AddedPartitions:
         later turn tries again."""
 
         def decide(catalog: Catalog) -> tuple[Catalog, None]:
-            current = catalog.get(source.name)
-            return (change(catalog, current) if current == source and isinstance(current, Source) else catalog), None
+            return (change(catalog, source) if source in catalog.source_versions() else catalog), None
 
         self._store.try_change(decide)
 

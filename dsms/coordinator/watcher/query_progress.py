@@ -28,7 +28,7 @@ class QueryProgress:
     def measure(self, alive: Mapping[str, ExecutorStatus]) -> Mapping[str, Progress]:
         """Measures and returns the progress of each running query, by id."""
         catalog = self.catalog()
-        sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
+        sources = catalog.logs()
         partitions = {name: place for source in sources for name, place in partitions_by_name(source).items()}
         ends = self.ends(partitions.values())
         starts = {name: offset for source in sources for name, offset in starts_of(source).items()}

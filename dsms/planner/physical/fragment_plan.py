@@ -280,13 +280,13 @@ def plan_fragment(
             unplanned[query.name] = str(error)
     queries += _once(part for reader in readers.values() for part in reader.parts)
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
+    sources = catalog.source_versions()
     foreign = frozenset(
         (source.id, partition)
-        for source in catalog.sources()
+        for source in sources
         for partition in range(source.partitions)
         if fragment not in (None, source.home_of(partition))
     )
-    sources = catalog.sources()
     suspended = frozenset(
         source.id for source in sources if source.adding_partitions_since is not None or source.skipping is not None
     )
@@ -342,7 +342,7 @@ def _once(parts: Iterable[PlannedQuery]) -> Iterable[PlannedQuery]:
 def _sources_of_readers(catalog: Catalog, fragment: str | None) -> Iterator[frozenset[str]]:
     """The sources of each query that needs this fragment, and a link or another fragment: to run it, a shared subplan
     that it reads, or a query that fills a table that it reads."""
-    streams = {source.id for source in catalog.sources()}
+    streams = {source.id for source in catalog.source_versions()}
     filling: dict[str | None, Query] = {query.fills: query for query in catalog.running() if query.fills is not None}
     for query in catalog.running():
         needed = tuple(_with_fillers(query, filling))
@@ -412,7 +412,7 @@ def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery
         for partition in source.partitions_read
     }
     anywhere = {source for query in catalog.running() for source in query.reads}
-    for source in catalog.sources():
+    for source in catalog.source_versions():
         own = tuple(part for part in range(source.partitions) if source.home_of(part) == fragment)
         if source.id in anywhere and not all((source.id, part) in read for part in own):
             only = None if len(own) == source.partitions else own
@@ -474,8 +474,7 @@ def _same_sources(node: logical.Node, catalog: Catalog) -> bool:
 @memoized_by_identity(4)
 def _sources_now(catalog: Catalog) -> Mapping[str, tuple[str, int]]:
     """The name of each source and table and its number of partitions, by id."""
-    sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
-    return {source.id: (source.name, source.partitions) for source in sources}
+    return {source.id: (source.name, source.partitions) for source in catalog.logs()}
 
 
 @memoized_by_identity(256)

@@ -186,7 +186,7 @@ class Committer:
         limit: int | None = None,
         quotas: Iterable[MemoryQuota] = (),
     ) -> Published:
-        """Commits an epoch, and returns what is published after it. `sources` are the sources that it read, by name.
+        """Commits an epoch, and returns what is published after it. `sources` are the sources that it read, by id.
         `limit` is the most bytes that runs may take in Redis; `quotas` are runs with limits of their own."""
         times, self.in_doubt = [time.monotonic()], False
         self._faults.hit("computed")

@@ -13,7 +13,7 @@ from dsms.runtime.epoch.progress_log import WrittenByOwner, WrittenDeadLetters
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member
-from dsms.runtime.stages.source_stage import later_fault_owner
+from dsms.runtime.stages.source_stage import later_fault_owner, source_of
 from dsms.runtime.stages.wire import DeadLetters
 from operators.core.delta import BEGINNING, FROM, ORDER
 from operators.core.operator import FAULT, FAULT_ROW
@@ -24,7 +24,8 @@ NO_RECORD = "(in a row that exists without any record)"
 
 @dataclass(frozen=True)
 class DeadRecord:
-    """A dead letter ready to be written, with the source, partition and offset of the refused record."""
+    """A dead letter ready to be written, with the source, partition and offset of the refused record. Versions of a
+    source have one name, and an id each."""
 
     source: str
     partition: int
@@ -32,6 +33,7 @@ class DeadRecord:
     reason: str
     value: bytes
     query: str | None
+    source_id: str = ""
 
     def refused_late_by(self, source: str) -> bool:
         """Whether the source of this name refused the record because it was late."""
@@ -70,7 +72,15 @@ def dead_letters(
             continue
         known = upto.get(place, WrittenDeadLetters())
         fresh = [
-            DeadRecord(slice_.source, slice_.partition, record.offset, record.reason, record.value, record.query)
+            DeadRecord(
+                slice_.source,
+                slice_.partition,
+                record.offset,
+                record.reason,
+                record.value,
+                record.query,
+                source_of(slice_.owner),
+            )
             for record in slice_.refused
             if record.offset >= known.offset
         ]
@@ -93,7 +103,8 @@ def fault_records(
                 if (cause := lane.cause(output, order)) is not None:
                     source, partition, offset = cause
                     why = reason if begin > BEGINNING else f"{reason} {NO_RECORD}"
-                    record = DeadRecord(source.name, partition, offset, why, text.encode(), output.first_name)
+                    place = source.name, partition, offset
+                    record = DeadRecord(*place, why, text.encode(), output.first_name, source.id)
                     records.append((later_fault_owner(output.id, source.id, over_links=over_links), record))
     return records
 

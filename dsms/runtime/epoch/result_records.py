@@ -121,9 +121,9 @@ def _headers(changes: pl.DataFrame, writer: bytes | None) -> dict[str, pl.Series
 
 def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:
     """The dead letters as records, source by source: the original value, with its origin in headers. `sources` are
-    given by name."""
-    for source in dict.fromkeys(record.source for record in dead):
-        letters = [letter for letter in dead if letter.source == source]
+    given by id."""
+    for source in dict.fromkeys(record.source_id for record in dead):
+        letters = [letter for letter in dead if letter.source_id == source]
         keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
             sources[source].dead_letter_topic,

@@ -46,7 +46,8 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
 
 def dead_letters(state: FragmentState) -> dict[str, int]:
     """The number of written dead letters, by source. Another fragment counts the dead letters of sources that have
-    their home there, and of the parts of queries that it runs."""
+    their home there, and of the parts of queries that it runs. The versions of a source refuse mostly the same records,
+    so only the one that has refused most counts."""
     names: dict[str, str] = {}
     places: set[tuple[str, int]] = set()
     for lane in state.revision.lanes.values():
@@ -55,14 +56,19 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
             owners = {source.id, *(fault_owner(output.id, source.id) for output in lane.outputs)}
             owners |= {later_fault_owner(output.id, source.id, over_links=True) for output in lane.outputs}
             places |= {(owner, partition) for owner in owners for partition in source.partitions_read}
+    refused = dict.fromkeys(names, 0)
     counts = Counter(dict.fromkeys(names.values(), 0))
     parts = {output.id for lane in state.revision.lanes.values() for output in lane.outputs}
     for place, written in state.published.dead.items():
         part, _, source_id = place[0].rpartition(":")
         own = place in places or (part in parts and part != query_of(part))
         if own and place not in state.plan.foreign and source_id in names:
-            counts[names[source_id]] += written.count
-    return dict(counts)
+            if part:
+                counts[names[source_id]] += written.count
+            else:
+                refused[source_id] += written.count
+    most = {name: max(refused[id] for id in names if names[id] == name) for name in counts}
+    return {name: count + most[name] for name, count in counts.items()}
 
 
 def _query_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> QueryStatus:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from dsms.model.objects import Constraint, Source
+from dsms.model.declared_columns import Constraint
+from dsms.model.objects import Source
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.ordering import Ordering, physical_distance
 

@@ -102,7 +102,7 @@ def dependents(catalog: Catalog, target: Object) -> list[Object]:
     """All objects that depend on an object, directly or indirectly, in order of creation."""
     needed, above = {target.name.lower()}, list[Object]()
     first = number_of(target.id) if isinstance(target, Aggregate) else 0
-    names = {item.id: item.name for item in catalog.objects.values()}
+    names = {id: item.name for item in catalog.objects.values() for id in _ids(item)}
     for item in catalog.objects.values():
         if item is target or (first and number_of(item.id) < first):
             continue  # an older query calls the built-in aggregate of the same name
@@ -110,6 +110,16 @@ def dependents(catalog: Catalog, target: Object) -> list[Object]:
             needed.add(item.name.lower())
             above.append(item)
     return above
+
+
+def _ids(item: Object) -> tuple[str, ...]:
+    """The ids that an object has and had: sources and tables get a new one for each change of their columns."""
+    match item:
+        case Source():
+            return item.ids
+        case Table():
+            return (item.id, *item.source.ids)
+    return (item.id,)
 
 
 def _needs(item: Object, names: Mapping[str, str]) -> list[str]:

@@ -61,7 +61,8 @@ class Context:
     the values of those of its columns that the query uses (see `nested.correlation`); every relation that is bound with
     a domain contains these columns. `recursions` is the number of enclosing WITH RECURSIVE. With `fields_named`, a
     selected field of a struct gives its name to the column; with `streams_united`, equal tuples of streams are
-    duplicates in a UNION only if their timestamps are equal, too.
+    duplicates in a UNION only if their timestamps are equal, too. Streams and tables have the columns that the object
+    number `text_given` reads; None: their current ones.
     """
 
     catalog: Catalog
@@ -75,6 +76,7 @@ class Context:
     recursions: int = 0
     fields_named: bool = True
     streams_united: bool = True
+    text_given: int | None = None
 
     @property
     def outer_columns(self) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor | Re
     names = [cursor.name("query name")]
     if cursor.accept("RENAME"):
         return parse_rename(cursor, kind, names[0])
+    if cursor.peeks("ADD") or cursor.peeks("DROP"):
+        cursor.fail(f"the columns of a {kind} are those of its SELECT", f"DROP {kind.upper()}, and create it again")
     while cursor.accept(","):
         names.append(cursor.name("query name"))
     cursor.expect("SET")

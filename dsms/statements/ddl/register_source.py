@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
 
 from dsms.model.catalog import Catalog
+from dsms.model.declared_columns import Column, Constraint
 from dsms.model.limits import Limits
-from dsms.model.objects import DEFAULT_AHEAD_MS, Column, Constraint, Source
+from dsms.model.objects import DEFAULT_AHEAD_MS, Source
 from dsms.model.statement_result import StatementResult
-from dsms.model.statements import RegisterSource
+from dsms.model.statements import ColumnDefinition, Name, RegisterSource
 from dsms.model.topic_rules import check_dead_letters
 from dsms.model.types import type_sql
 from dsms.registration.clauses import source_settings
@@ -34,7 +35,7 @@ def registered_source(
 ) -> Applied:
     """Adds the source; `more` are fields that no clause sets."""
     settings, defaults = source_settings(statement.clauses)
-    columns = _columns(statement, environment.limits)
+    columns = declared_columns(statement.columns, statement.name, environment.limits)
     check_free(catalog, statement.name)
     for promise in msgspec.convert(settings.get("constraints", []), tuple[Constraint, ...]):
         if promise.other is not None:
@@ -79,10 +80,14 @@ def registered_source(
     return catalog.with_object(source), result
 
 
-def _columns(statement: RegisterSource, limits: Limits) -> list[Column]:
-    columns: list[Column] = []
-    limits.check("columns", len(statement.columns), "there are {} columns", statement.name.place)
-    for definition in statement.columns:
+def declared_columns(
+    definitions: Sequence[ColumnDefinition], of: Name, limits: Limits, before: Sequence[Column] = ()
+) -> list[Column]:
+    """The columns `before`, and those of the definitions. Raises SqlError for a reserved or repeated name, for an
+    unknown type, and for more columns than the limit."""
+    columns = list(before)
+    limits.check("columns", len(columns) + len(definitions), "there are {} columns", of.place)
+    for definition in definitions:
         name = definition.name
         if name.text.upper() == TS or name.text.startswith("__"):
             raise name.place.error(f'column name "{name.text}" is reserved')

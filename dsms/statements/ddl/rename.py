@@ -12,11 +12,15 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, check_free, names_for_caller
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.cursor import Cursor, place_of
+from dsms.statements.ddl.add_columns import AddColumns, parse_added
+from dsms.statements.ddl.being_changed import check_settled
+from dsms.statements.ddl.drop_columns import DropColumns, parse_dropped
 from dsms.statements.ddl.renamed_objects import renamed
 from dsms.statements.object_kinds import KINDS, check_kind
 from dsms.statements.statement_kind import StatementKind
 
 _CREATE_AGAIN = "DROP it and create it again; CREATE TABLE new AS SELECT … FROM old copies the rows of a table"
+_OTHER_COLUMNS = "register another source over the topic; CREATE TABLE new AS SELECT … FROM old copies a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,18 @@ def parse_rename(cursor: Cursor, kind: st.Kind, name: st.Name) -> Rename:
     return Rename(kind, name, new, cursor.sql)
 
 
-def _parse(cursor: Cursor, _: st.Name | None) -> Rename:
-    """`ALTER SOURCE | STREAM | TABLE name RENAME TO new`."""
+def _parse(cursor: Cursor, _: st.Name | None) -> Rename | AddColumns | DropColumns:
+    """`ALTER SOURCE | STREAM | TABLE name RENAME TO new`, `… ADD COLUMN column type` or `… DROP COLUMN column`."""
     kind = KINDS[cursor.tokens[cursor.at - 1].text.upper()]
     name = cursor.name(f"{kind} name")
+    if cursor.accept("ADD"):
+        return parse_added(cursor, kind, name)
+    if cursor.accept("DROP"):
+        return parse_dropped(cursor, kind, name)
     if not cursor.accept("RENAME"):
-        raise place_of(cursor.peek()).error(f"only RENAME of a {kind} is supported after ALTER", _CREATE_AGAIN)
+        cursor.fail(
+            f"only RENAME TO, ADD COLUMN and DROP COLUMN are supported after ALTER {kind.upper()}", _OTHER_COLUMNS
+        )
     return parse_rename(cursor, kind, name)
 
 
@@ -53,7 +63,7 @@ def _apply(statement: Rename, catalog: Catalog, environment: Environment) -> App
     check_free(catalog, statement.new)
     _check_alone(item, statement, catalog)
     users = dependents(catalog, item)
-    _check_settled([item, *users], statement, environment)
+    check_settled([item, *users], statement.name, "renamed", environment)
     after, refused = renamed(item, statement.new.text, catalog)
     if refused is not None:
         shown = names_for_caller([refused], environment)
@@ -77,20 +87,6 @@ def _check_alone(item: Object, statement: Rename, catalog: Catalog) -> None:
         raise statement.name.place.error(f"{both}: their names belong together", hint)
 
 
-def _check_settled(items: list[Object], statement: Rename, environment: Environment) -> None:
-    """Raises SqlError while another change of one of the objects, which knows it by its name, is under way."""
-    changing = [item for item in items if _is_changing(item)]
-    if changing:
-        why = f"{names_for_caller(changing, environment)} is being changed by another statement"
-        raise statement.name.place.error(f'"{statement.name.text}" cannot be renamed yet: {why}', "try again")
-
-
-def _is_changing(item: Object) -> bool:
-    if isinstance(item, Source):
-        return item.adding_partitions_since is not None or item.skipping is not None
-    return isinstance(item, Query) and item.halted
-
-
 def _topics(item: Object) -> Iterator[str]:
     """What keeps the old name."""
     if isinstance(item, Source):
@@ -104,5 +100,5 @@ KIND = StatementKind(
     starts={("ALTER", "SOURCE"): _parse, ("ALTER", "STREAM"): _parse, ("ALTER", "TABLE"): _parse},
     apply=_apply,
     changed_names=lambda statement: (statement.name, statement.new),
-    words=("RENAME", "TO"),
+    words=("RENAME", "TO", "ADD", "DROP", "COLUMN"),
 )

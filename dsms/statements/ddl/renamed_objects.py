@@ -9,8 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from dsms.model.catalog import Catalog
+from dsms.model.declared_columns import Constraint
 from dsms.model.fingerprint import fingerprint
-from dsms.model.objects import Constraint, Object, Query, Source, Stream, Table
+from dsms.model.objects import Object, Query, Source, Stream, Table
 from dsms.planner.physical.fragment_plan import compile_lane, planned
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.dependencies import dependents, reads
@@ -63,7 +64,7 @@ def _first_equal(other: Object, item: Object, new: str, before: Catalog, after: 
     for aliased in (False, True):
         try:
             version = _version(other, item, Renaming(item.name, new, aliased=aliased))
-            if _computation(version, _with(after, other, version)) == _computation(other, before):
+            if computation(version, _with(after, other, version)) == computation(other, before):
                 return version
         except UserError:
             continue
@@ -118,7 +119,7 @@ def _with_sql(item: Object, sql: str) -> Object:
     return item.renamed(sql=sql) if isinstance(item, Source) else msgspec.structs.replace(item, sql=sql)
 
 
-def _computation(item: Object, catalog: Catalog) -> tuple[object, ...]:
+def computation(item: Object, catalog: Catalog) -> tuple[object, ...]:
     """What identifies the plan of an object and the state that it has; () if nothing runs for it."""
     match item:
         case Stream() | Table():

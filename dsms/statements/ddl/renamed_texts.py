@@ -149,6 +149,13 @@ class Renaming:
         return name.lower() == self.old.lower()
 
 
+def declarations(sql: str) -> Iterator[st.Statement]:
+    """The statement that creates an object, and the one inside of IF NOT EXISTS or CREATE OR REPLACE. Raises UserError
+    if it is no such statement."""
+    (statement,) = parse(sql, _STARTS)
+    yield from _parts(statement)
+
+
 def _parts(statement: st.Statement) -> Iterator[st.Statement]:
     """The statement, and the one inside of IF NOT EXISTS or CREATE OR REPLACE."""
     yield statement

@@ -50,7 +50,7 @@ def with_reading_suspended(statement: SkipRecord, catalog: Catalog) -> Catalog:
             f'source "{source.name}" is being changed (partitions are being added or a record is being skipped)',
             hint="try again in a minute",
         )
-    return with_source(catalog, msgspec.structs.replace(source, skipping=catalog.version + 1))
+    return _with_all_versions(catalog, source, skipping=catalog.version + 1)
 
 
 def check_unread(statement: SkipRecord, source: Source, positions: Iterable[int]) -> None:
@@ -77,23 +77,31 @@ def with_record_skipped(statement: SkipRecord, source: Source, catalog: Catalog)
     changed in the meantime."""
     offsets = (*source.skipped.get(statement.partition, ()), statement.offset)
     skipped = {**source.skipped, statement.partition: tuple(sorted(offsets))}
-    return _changed(source, msgspec.structs.replace(source, skipped=skipped, skipping=None), catalog)
+    return _changed(source, catalog, skipped=skipped, skipping=None)
 
 
 def with_reading_resumed(source: Source, catalog: Catalog) -> Catalog:
     """The catalog in which reading of the source resumes without a change of its skipped records. Raises UserError if
     the source was changed in the meantime."""
-    return _changed(source, msgspec.structs.replace(source, skipping=None), catalog)
+    return _changed(source, catalog, skipping=None)
 
 
-def _changed(before: Source, after: Source, catalog: Catalog) -> Catalog:
+def _changed(before: Source, catalog: Catalog, **fields: object) -> Catalog:
     current = catalog.get(before.name)
     if not isinstance(current, Source) or (current.id, current.skipping) != (before.id, before.skipping):
         raise UserError(
             f'source "{before.name}" was changed by another statement in the meantime',
             hint="look at SHOW SOURCES and try again",
         )
-    return with_source(catalog, after)
+    return _with_all_versions(catalog, before, **fields)
+
+
+def _with_all_versions(catalog: Catalog, source: Source, **fields: object) -> Catalog:
+    """The catalog with these fields in all versions of the source, which read the same records."""
+    after = catalog
+    for version in source.versions:
+        after = with_source(after, msgspec.structs.replace(version, **fields))
+    return msgspec.structs.replace(after, version=catalog.version + 1)
 
 
 def _source(statement: SkipRecord, catalog: Catalog) -> Source:
@@ -135,7 +143,8 @@ def _answer(statement: SkipRecord, context: Context) -> StatementResult:
             raise ExternalError(
                 "executors did not follow the catalog in time, so nothing was skipped", hint="try again", retryable=True
             )
-        check_unread(statement, source, context.positions(source.id, statement.partition))
+        read = [at for each in source.versions for at in context.positions(each.id, statement.partition)]
+        check_unread(statement, source, read)
     except DsmsError:
         context.change(lambda catalog: with_reading_resumed(source, catalog))
         raise

@@ -9,6 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import kind_of, shown_sql
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
+from dsms.registration.object_columns import earlier_columns
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.comment import comment_statements
 from dsms.statements.object_kinds import KINDS
@@ -33,7 +34,9 @@ def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) ->
     item = catalog.find_any(statement.name.text, statement.name.place)
     message = f'statement that created {kind_of(item)} "{item.name}"'
     text = ";\n".join([shown_sql(item), *comment_statements(item, catalog)])
-    return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), ((item.name, text),), name=item.name)
+    notices = earlier_columns(item, catalog, environment.may_read)
+    rows = ((item.name, text),)
+    return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), rows, notices=notices, name=item.name)
 
 
 KIND = StatementKind(

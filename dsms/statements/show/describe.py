@@ -10,7 +10,7 @@ from dsms.model.objects import Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.types import type_sql
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.object_columns import schema_and_keys
+from dsms.registration.object_columns import earlier_columns, schema_and_keys
 from dsms.registration.query_settings import place_text, state_limit_text
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.object_kinds import KINDS
@@ -42,7 +42,8 @@ def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> A
     message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{_settings(item)}{_promises(item)}'
     if "" in comments:
         message += f"; {comments['']}"
-    return catalog, StatementResult("DESCRIBE", message, _COLUMNS, rows, name=item.name)
+    notices = earlier_columns(item, catalog, environment.may_read)
+    return catalog, StatementResult("DESCRIBE", message, _COLUMNS, rows, notices=notices, name=item.name)
 
 
 def _settings(item: Object) -> str:

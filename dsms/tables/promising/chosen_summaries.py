@@ -97,7 +97,7 @@ def _summaries(stream: str, catalog: Catalog) -> Iterator[tuple[Query, Summarize
     for query in catalog.queries():
         if query.kind == "view" and query.start is None and FUNCTION in query.select.upper():
             applied = _unprojected(plan_of(query.name, catalog))
-            whole = reading_from(plan_of(stream, catalog), query.first_offsets)
+            whole = reading_from(plan_of(stream, catalog, query.text_given), query.first_offsets)
             if (
                 isinstance(applied, logical.Apply)
                 and isinstance(applied.function, Summarize)

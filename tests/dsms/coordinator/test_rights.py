@@ -55,6 +55,7 @@ ALLOWED = [
     "CREATE OR REPLACE VIEW ann_mine AS SELECT k FROM R(S); DROP VIEW ann_mine",
     "WITH s2 AS (SELECT k FROM R(S)) SELECT k FROM s2",
     "CREATE VIEW ann_mine AS SELECT k FROM R(S); ALTER VIEW ann_mine RENAME TO ann_yours",
+    "REGISTER SOURCE ann_clicks (k INT) FROM clicks7; ALTER SOURCE ann_clicks ADD COLUMN v INT",
     "EXPLAIN SELECT STREAMED k FROM R(S); EXPLAIN S; DESCRIBE ann_shared; SHOW CREATE T",
 ]
 
@@ -87,6 +88,7 @@ REFUSED = [
     ("DROP VIEW base", 'write "base"'), ("DROP VIEW IF EXISTS other", 'write "other"'), ("PAUSE QUERY q", 'write "q"'),
     ("ALTER TABLE pins RENAME TO ann_pins", 'write "pins"'), ("ALTER VIEW ann_shared RENAME TO mine", 'write "mine"'),
     ("ALTER VIEW ann_shared RENAME TO ann_x", 'write "reader_of_ann"'),
+    ("ALTER TABLE pins ADD COLUMN a INT", 'write "pins"'), ("ALTER SOURCE T ADD COLUMN a INT", 'write "T"'),
     ("ALTER QUERY q SET (weight = 2)", 'write "q"'), ("REPAIR QUERY q", 'write "q"'),
     ("CREATE VIEW other AS SELECT k FROM R(S)", 'write "other"'),
     ("CREATE OR REPLACE VIEW base AS SELECT k FROM R(S)", 'write "base"'),

@@ -163,11 +163,11 @@ def test_a_full_queue_loses_and_repeats_no_record(monkeypatch, room) -> None:
 
 
 def test_dead_letters_carry_their_provenance() -> None:
-    dead = (DeadRecord("T", 1, 9, "why", b"raw", None), DeadRecord("T", 0, 2, "fault", b"{}", "Q"))
+    dead = (DeadRecord("T", 1, 9, "why", b"raw", None, "o1"), DeadRecord("T", 0, 2, "fault", b"{}", "Q", "o1"))
     source = Source(name="T", id="o1", sql="", columns=(), topic="topic-of-t")
-    (records,) = dead_records(dead, {"T": source})
+    (records,) = dead_records(dead, {"o1": source})
     assert records.topic == "dsms.T.dead-letters"
-    (elsewhere,) = dead_records(dead, {"T": msgspec.structs.replace(source, own_dead_letter_topic="copy.letters")})
+    (elsewhere,) = dead_records(dead, {"o1": msgspec.structs.replace(source, own_dead_letter_topic="copy.letters")})
     assert elsewhere.topic == "copy.letters"
     assert list(records.keys) == [b"1/9", b"0/2"]
     assert list(records.values) == [b"raw", b"{}"]

@@ -107,3 +107,15 @@ def test_only_a_record_that_no_query_has_read_is_skipped(
     else:
         with pytest.raises(UserError, match=message):
             check_unread(statement, source, positions)
+
+
+def test_a_record_is_skipped_for_all_versions_of_its_source() -> None:
+    catalog = apply_all(f"{SQL}; ALTER SOURCE T ADD COLUMN w INT; CREATE VIEW x AS SELECT * FROM S")[0]
+    versions = {version.id for version in source_in(catalog).versions}
+    assert len(versions) == 2
+    held = with_reading_suspended(parsed("SKIP RECORD OF T PARTITION 1 OFFSET 17"), catalog)
+    assert plan_fragment(held, 1).suspended_sources == versions
+    after = with_record_skipped(parsed("SKIP RECORD OF T PARTITION 1 OFFSET 17"), source_in(held), held)
+    plan = plan_fragment(after, 1)
+    assert (plan.suspended_sources, plan.skipped) == (frozenset(), {(id, 1): (17,) for id in versions})
+    assert after.version == held.version + 1

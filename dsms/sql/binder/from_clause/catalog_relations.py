@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
+from dsms.model.declared_columns import Constraint
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import ROW_NUMBER, Constraint, Former, Object, Query, Source, Stream, Table, number_of
+from dsms.model.objects import ROW_NUMBER, Former, Object, Query, Source, Stream, Table, number_of
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
@@ -30,10 +31,18 @@ from operators.expressions import column
 from operators.streams.tagger import TS
 
 
-def plan_of(name: str, catalog: Catalog) -> logical.Node:
-    """The plan of a stream, view or query of the catalog. It depends only on the objects that the named one reads."""
+def plan_of(name: str, catalog: Catalog, reader: int | None = None) -> logical.Node:
+    """The plan of a stream, view or query of the catalog. It depends only on the objects that the named one reads. A
+    stream or table has the columns that the object number `reader` reads; None: its current ones."""
     named = catalog.find(name)
-    return plan_given(named, *dependencies_of(named, catalog))
+    read = dependencies_of(named, catalog)
+    if reader is None or not isinstance(named, Stream | Table):
+        return plan_given(named, *read)
+    return plan_given(_seen_by(reader, named), *(_seen_by(reader, item) for item in read))
+
+
+def _seen_by(reader: int, item: Object) -> Object:
+    return item.seen_by(reader) if isinstance(item, Source | Table) else item
 
 
 @memoized_by_identity(512)
@@ -43,18 +52,23 @@ def plan_given(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Stream):
         source = catalog.find(target.source)
         assert isinstance(source, Source)
-        scan = scan_of(source, target.name, target.keys, catalog)
+        keys = tuple(source.schema.names) if target.bag else target.keys
+        scan = scan_of(source, target.name, keys, catalog)
         return replace(scan, bag=target.bag, created_as=target.created_as)
     if isinstance(target, Table):
-        created_as = target.source.as_registered.name
-        return logical.StreamScan(target.source, target.name, target.keys, created_as=created_as)
+        log = target.source.versions[-1]
+        return logical.StreamScan(log, target.name, target.keys, created_as=log.as_registered.name)
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate | Function):
         kind = "an aggregate" if isinstance(target, Aggregate) else "a function"
         raise SqlError(f'"{target.name}" is {kind}, not a stream')
     context = Context(
-        catalog, shown_to_users=True, fields_named=target.fields_named, streams_united=target.streams_united
+        catalog,
+        shown_to_users=True,
+        fields_named=target.fields_named,
+        streams_united=target.streams_united,
+        text_given=target.text_given,
     )
     result = _result(query_of(target.select), context)
     node = from_instant(result, target.start)
@@ -78,7 +92,7 @@ def _visible_versions(target: Object | Former, read: tuple[Object, ...]) -> Iter
 def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
     """The scan of a stream over a source, with the source's constraints except ORDERED BY as promises."""
     promises = (_promise(constraint, catalog) for constraint in source.constraints if constraint.kind != "ordered")
-    return logical.StreamScan(source, stream, keys, promises=tuple(promises))
+    return logical.StreamScan(source.versions[-1], stream, keys, promises=tuple(promises))
 
 
 def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logical.Reference:
@@ -115,7 +129,8 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
     if isinstance(named, Aggregate):
         raise place.error(f'"{name}" is an aggregate, not a stream')
     hidden = ROW_NUMBER if isinstance(named, Table) and named.is_bag else ""
-    return _relation(plan_of(name, context.catalog), table.alias or named.name, context, hidden)
+    plan = plan_of(name, context.catalog, context.text_given)
+    return _relation(plan, table.alias or named.name, context, hidden)
 
 
 def _relation(plan: logical.Node, alias: str, context: Context, hidden: str = "") -> Relation:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Column, Table
+from dsms.model.declared_columns import Column
+from dsms.model.objects import Table
 from dsms.model.position import error_at
 from dsms.model.properties import append_only
 from dsms.model.schema import visible

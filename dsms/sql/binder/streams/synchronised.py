@@ -65,7 +65,7 @@ def _points(table: exp.Expr, context: Context) -> Periodic | logical.Node:
     if isinstance(stream, Query) and stream.kind == "query":
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
     if not isinstance(stream, Query) or stream.periodic is None:
-        return plan_of(stream.name, catalog)
+        return plan_of(stream.name, catalog, context.text_given)
     view = clock_view(view_tree(stream), catalog)
     if view is None or view.outputs:
         raise place.error(f'"{stream.name}" is the current instant, not a synchronisation stream')
