@@ -68,9 +68,9 @@ def source_written_by(item: Object, catalog: Catalog, principal: Principal) -> S
 
 
 class ReadableObject(NamedTuple):
-    """An object whose rows can be read: its name, number, columns and kind. A table also has the columns of its primary
-    key, and the texts of its defaults by column and of its checks by name; a view or query has the text of its
-    SELECT."""
+    """An object whose rows can be read: its name, number, columns and kind. A table, view or query also has the columns
+    of its key, if there is one. A table has the texts of its defaults by column and of its checks by name; a view or
+    query has the text of its SELECT."""
 
     name: str
     number: int
@@ -94,13 +94,15 @@ def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObj
 
 
 def _readable(item: Stream | Table | Query, catalog: Catalog) -> ReadableObject:
-    found = ReadableObject(item.name, number_of(item.id), schema_and_keys(item, catalog)[0], kind_of(item))
+    schema, keys = schema_and_keys(item, catalog)
+    found = ReadableObject(item.name, number_of(item.id), schema, kind_of(item))
     found = found._replace(comments=catalog.comments_on(item.name))
     match item:
         case Table():
             keys = () if item.is_bag else item.keys
             return found._replace(keys=keys, defaults=item.defaults, checks=item.checks)
         case Query():
-            return found._replace(definition=item.select)
+            visible = set(keys) <= set(schema.names)
+            return found._replace(keys=keys if visible else (), definition=item.select)
         case _:
             return found

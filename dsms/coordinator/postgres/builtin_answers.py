@@ -56,6 +56,9 @@ def builtin_answer(sql: str, user: str) -> BuiltinAnswer | None:
 
 
 def _shown(name: str) -> BuiltinAnswer | None:
+    if name == "all":
+        rows = tuple((known, SHOWN[known], None) for known in sorted(SHOWN))
+        return BuiltinAnswer(StatementResult("SHOW", f"{len(rows)} rows", ("name", "setting", "description"), rows))
     value = SHOWN.get(name)
     return None if value is None else BuiltinAnswer(_row({name.replace(" ", "_"): value}))
 

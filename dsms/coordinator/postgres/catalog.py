@@ -3,8 +3,10 @@ DuckDB, which runs them over relations that describe the objects of this system.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -12,38 +14,26 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.coordinator.catalog.lookup import ReadableObject
-from dsms.coordinator.postgres import catalog_rows, information_schema_rows
-from dsms.coordinator.postgres.catalog_columns import INFORMATION_SCHEMA, PG_CATALOG, relation
-from dsms.coordinator.postgres.catalog_functions import DEFINITIONS, MACROS
-from dsms.coordinator.postgres.catalog_rewriting import rewritten
-from dsms.coordinator.postgres.catalog_types import oid_of_type
+from dsms.coordinator.postgres import catalog_names, catalog_rows, information_schema_rows
+from dsms.coordinator.postgres.catalog_arrays import with_numbers_for_oids
+from dsms.coordinator.postgres.catalog_columns import PG_CATALOG, SCHEMAS, relation
+from dsms.coordinator.postgres.catalog_functions import DEFINITIONS, NAMES, NAMES_OF_FUNCTIONS, macros_for
+from dsms.coordinator.postgres.catalog_names import UnknownRelation, relation_oid
+from dsms.coordinator.postgres.catalog_rewriting import VECTORS, rewritten
+from dsms.coordinator.postgres.session_values import SESSION_FUNCTIONS, function_name
 from dsms.model.position import position_of
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.tables.one_time import check_only_selects
 from dsms.tables.one_time_query import OneTimeQueryWithRows, is_common
 from operators.core.errors import SqlError
 
-#: The relations of the two schemas: their columns, and the rows of those that have some.
-_SCHEMAS: Final = {
-    "pg_catalog": (PG_CATALOG, catalog_rows.ROWS),
-    "information_schema": (INFORMATION_SCHEMA, information_schema_rows.ROWS),
-}
-#: The OIDs by which PostgreSQL knows the relations of its catalog; the others get numbers from `_OTHER_RELATIONS` on.
-_RELATION_OIDS: Final = {
-    "pg_tablespace": 1213, "pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_authid": 1260,
-    "pg_database": 1262, "pg_foreign_server": 1417, "pg_foreign_data_wrapper": 2328, "pg_am": 2601, "pg_attrdef": 2604,
-    "pg_cast": 2605, "pg_constraint": 2606, "pg_conversion": 2607, "pg_description": 2609, "pg_index": 2610,
-    "pg_language": 2612, "pg_namespace": 2615, "pg_opclass": 2616, "pg_operator": 2617, "pg_rewrite": 2618,
-    "pg_trigger": 2620, "pg_opfamily": 2753, "pg_extension": 3079, "pg_policy": 3256, "pg_statistic_ext": 3381,
-    "pg_collation": 3456, "pg_event_trigger": 3466, "pg_enum": 3501, "pg_ts_config": 3602, "pg_publication": 6104,
-}  # fmt: skip
-_OTHER_RELATIONS: Final = 13_100
+#: The rows of those relations of the two schemas that have some.
+_ROWS: Final = {"pg_catalog": catalog_rows.ROWS, "information_schema": information_schema_rows.ROWS}
+#: The columns that PostgreSQL adds to each relation, beside `tableoid`.
+_SYSTEM_COLUMNS: Final = {"xmin": 1, "xmax": 0, "cmin": 0, "cmax": 0}
+_FUNCTIONS: Final = NAMES_OF_FUNCTIONS | SESSION_FUNCTIONS
 #: A text without any of these is no query of the catalog.
-_SIGNS: Final = ("pg_", "information_schema", "::reg")
-
-
-class UnknownRelation(SqlError):
-    """A query of the catalog names a relation that is not in the catalog here."""
+_SIGNS: Final = re.compile(r"pg_|information_schema|::\s*reg|\b(?:" + "|".join(sorted(_FUNCTIONS)) + r")\b")
 
 
 def catalog_query(sql: str) -> exp.Query | None:
@@ -51,25 +41,28 @@ def catalog_query(sql: str) -> exp.Query | None:
 
     >>> catalog_query("SELECT * FROM rooms JOIN pg_class ON true") is None, catalog_query("SELECT 'pg_class'") is None
     (False, True)
+    >>> catalog_query("SELECT CASE WHEN has_table_privilege('rooms', 'SELECT') THEN 1 END") is None
+    False
     """
-    if not any(sign in sql.lower() for sign in _SIGNS):
+    if not _SIGNS.search(sql.lower()):
         return None
     with suppress(SqlError), readable_sqlglot_errors():
-        parsed = sqlglot.parse(sql, dialect="postgres")
+        parsed = sqlglot.parse(with_numbers_for_oids(sql), dialect="postgres")
         if len(parsed) == 1 and isinstance(parsed[0], exp.Query) and _reads_catalog(parsed[0]):
             return parsed[0]
     return None
 
 
 def _reads_catalog(query: exp.Query) -> bool:
-    """Whether a query reads a relation of the catalog, or no relation and calls a function of its schemas."""
+    """Whether a query reads a relation of the catalog, or no relation and calls a function of PostgreSQL."""
     tables = [table for table in query.find_all(exp.Table) if not isinstance(table.this, exp.Func)]
     if tables:
         return any(map(_schema_of, tables))
     named = [*(dot.this.name for dot in query.find_all(exp.Dot)), *(table.db for table in query.find_all(exp.Table))]
-    return any(name.lower() in _SCHEMAS for name in named) or any(
-        isinstance(cast.to, exp.ObjectIdentifier) for cast in query.find_all(exp.Cast)
-    )
+    if any(name.lower() in SCHEMAS for name in named):
+        return True
+    casts = (isinstance(cast.to, exp.ObjectIdentifier) for cast in query.find_all(exp.Cast))
+    return any(casts) or any(function_name(call) in _FUNCTIONS for call in query.find_all(exp.Func))
 
 
 def _schema_of(table: exp.Table) -> str | None:
@@ -77,34 +70,56 @@ def _schema_of(table: exp.Table) -> str | None:
     schema, name = table.db.lower(), table.name.lower()
     if isinstance(table.this, exp.Func) or is_common(table):
         return None
-    return schema if schema in _SCHEMAS else "pg_catalog" if not schema and name in PG_CATALOG else None
+    return schema if schema in SCHEMAS else "pg_catalog" if not schema and name in PG_CATALOG else None
 
 
-def asked_of_catalog(query: exp.Query, objects: Sequence[ReadableObject], user: str) -> OneTimeQueryWithRows:
+@dataclass(frozen=True)
+class CatalogQuestion:
+    """A client's query of the catalog, prepared for DuckDB, and the columns of its answer that are lists of numbers of
+    the kind that PostgreSQL writes without braces (int2vector)."""
+
+    asked: OneTimeQueryWithRows
+    vectors: frozenset[str]
+
+
+def asked_of_catalog(query: exp.Query, objects: Sequence[ReadableObject], user: str) -> CatalogQuestion:
     """A client's query of the catalog, rewritten for DuckDB. Raises SqlError for anything but one SELECT: other
     statements would affect the queries of other clients. Raises UnknownRelation for relations outside the catalog."""
     with readable_sqlglot_errors():
-        made = rewritten(query, user, lambda kind, name: _named_oid(kind, name, objects))
+        made = rewritten(query, user, lambda kind, name: catalog_names.oid_of_name(kind, name, objects))
         relations = _relations_of(made, objects)
         text = made.sql(dialect="duckdb", comments=False)
     check_only_selects(text)
-    return OneTimeQueryWithRows(MACROS + text, relations)
+    macros = macros_for(text)
+    if f'"{DEFINITIONS}"' in macros:
+        relations[DEFINITIONS] = relation("oid# part# definition", catalog_rows.definitions(objects))
+    if f'"{NAMES}"' in macros:
+        listed = (named._asdict() for named in catalog_names.names(objects))
+        relations[NAMES] = relation(catalog_names.COLUMNS, listed)
+    return CatalogQuestion(OneTimeQueryWithRows(macros + text, relations), _vectors(query))
+
+
+def _vectors(query: exp.Query) -> frozenset[str]:
+    named = (each.alias for each in query.selects if isinstance(each, exp.Alias) and each.this.name in VECTORS)
+    return frozenset(VECTORS) | frozenset(named)
 
 
 def _relations_of(query: exp.Query, objects: Sequence[ReadableObject]) -> dict[str, pa.Table]:
     """The relations that the query reads, by the names that their tables get."""
-    relations = {DEFINITIONS: relation("oid# part# definition", catalog_rows.definitions(objects))}
-    has_tableoid = any(column.name.lower() == "tableoid" for column in query.find_all(exp.Column))
+    relations: dict[str, pa.Table] = {}
+    mentioned = {column.name.lower() for column in query.find_all(exp.Column)}
     for table in list(query.find_all(exp.Table)):
         if isinstance(table.this, exp.Func) or is_common(table):
             continue
         schema, name = _schema_of(table), table.name.lower()
-        if schema is None or name not in _SCHEMAS[schema][0]:
+        if schema is None or name not in SCHEMAS[schema]:
             raise _unknown(table)
-        columns, rows = _SCHEMAS[schema][0][name], _SCHEMAS[schema][1].get(name)
-        found = relation(columns, rows(objects) if rows else ())
-        if has_tableoid and "oid" in found.column_names:
-            found = found.append_column("tableoid", pa.array([_relation_oid(name)] * len(found), pa.int64()))
+        rows = _ROWS[schema].get(name)
+        found = relation(SCHEMAS[schema][name], rows(objects) if rows else ())
+        hidden = _SYSTEM_COLUMNS | ({"tableoid": relation_oid(schema, name)} if "oid" in found.column_names else {})
+        for column, value in hidden.items():
+            if column in mentioned and column not in found.column_names:
+                found = found.append_column(column, pa.array([value] * len(found), pa.int64()))
         relations[f"{schema} {name}"] = found
         _rename(table, f"{schema} {name}")
     return relations
@@ -126,30 +141,3 @@ def _unknown(table: exp.Table) -> UnknownRelation:
     hint = "a query of the catalog reads only pg_catalog and information_schema"
     line, column = position_of(table)
     return UnknownRelation(f'relation "{name}" is not in the catalog', line=line, column=column, hint=hint)
-
-
-def _relation_oid(name: str) -> int:
-    return _RELATION_OIDS.get(name, _OTHER_RELATIONS + sorted(PG_CATALOG).index(name))
-
-
-def _named_oid(kind: str, text: str, objects: Sequence[ReadableObject]) -> int:
-    """The OID of a relation, a schema or a type. Raises UnknownRelation if there is none of this name."""
-    schema, _, name = text.replace('"', "").rpartition(".")
-    oids = {"regclass": _relation_oids, "regnamespace": _schema_oids}
-    known = oids[kind](objects) if kind in oids else {}
-    oid = known.get(name.lower()) if kind in oids else oid_of_type(text)
-    if oid is None or schema not in ("", "public", *_SCHEMAS):
-        raise UnknownRelation(f'{_KINDS[kind]} "{text}" does not exist')
-    return oid
-
-
-_KINDS: Final = {"regclass": "relation", "regnamespace": "schema", "regtype": "type"}
-
-
-def _relation_oids(objects: Sequence[ReadableObject]) -> dict[str, int]:
-    found = {str(row["relname"]).lower(): int(str(row["oid"])) for row in catalog_rows.ROWS["pg_class"](objects)}
-    return {name: _relation_oid(name) for name in PG_CATALOG} | found
-
-
-def _schema_oids(objects: Sequence[ReadableObject]) -> dict[str, int]:
-    return {str(row["nspname"]): int(str(row["oid"])) for row in catalog_rows.ROWS["pg_namespace"](objects)}

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from dsms.coordinator.catalog.lookup import ReadableObject
-from dsms.coordinator.postgres.catalog_types import PG_TYPES, ColumnType, column_type
+from dsms.coordinator.postgres.catalog_types import PG_TYPES, ColumnType, column_type, functions_of
 from dsms.coordinator.postgres.session_values import SHOWN
+from dsms.coordinator.postgres.wire_types import ARRAYS
 from dsms.tables.one_time import type_names
 from operators.core.quoting import quoted_identifier
 
@@ -21,10 +22,16 @@ PUBLIC: Final = 2200
 _PG_CATALOG, _INFORMATION_SCHEMA, _OWNER, _BTREE, _HEAP = 11, 13_000, 10, 403, 2
 #: The OIDs of objects, indexes, and constraints begin here; the objects' numbers are added.
 _OBJECTS, _INDEXES, _KEYS, _CHECKS = 16_384, 2**29, 2**30, 2**30 + 2**29
+#: The OIDs of functions begin here.
+_FUNCTIONS: Final = 15_000
+_ANY: Final = 2276
 #: The most checks of a table that have OIDs of their own.
 _MAX_CHECKS = 1_024
 _RELKINDS: Final = {"table": "r", "stream": "f"}
 _MATERIALIZED_VIEW = "m"
+#: The tablespace of everything, and the server of foreign tables with its kind.
+_TABLESPACE: Final = 1_663
+_SERVER, _WRAPPER = 16_383, 16_382
 #: The OID of pg_class, the relation whose rows comments describe.
 _CLASS: Final = 1_259
 
@@ -42,7 +49,7 @@ def oid_of(item: ReadableObject) -> int:
 def columns_of(item: ReadableObject) -> list[tuple[str, ColumnType, bool]]:
     """The name, the type, and whether the value may be NULL, of each column."""
     named = zip(item.schema, type_names(item.schema), strict=True)
-    return [(field.name, column_type(field, name), field.nullable) for field, name in named]
+    return [(field.name, column_type(name), field.nullable) for field, name in named]
 
 
 def key_name(item: ReadableObject) -> str:
@@ -60,7 +67,7 @@ def definitions(objects: Sequence[ReadableObject]) -> Rows:
         for at, (_, condition) in enumerate(item.checks.items()):
             yield {"oid": _check_oid(item, at), "definition": f"CHECK ({condition})"}
     for item in _keyed(objects):
-        keys = list(map(_shown, item.keys))
+        keys = list(map(shown_name, item.keys))
         yield {"oid": _KEYS + item.number, "definition": f"PRIMARY KEY ({', '.join(keys)})"}
         yield {"oid": _INDEXES + item.number, "definition": _index_sql(item)}
         for at, key in enumerate(keys, 1):
@@ -68,12 +75,16 @@ def definitions(objects: Sequence[ReadableObject]) -> Rows:
 
 
 def _index_sql(item: ReadableObject) -> str:
-    keys = ", ".join(map(_shown, item.keys))
-    return f"CREATE UNIQUE INDEX {_shown(key_name(item))} ON public.{_shown(item.name)} USING btree ({keys})"
+    keys = ", ".join(map(shown_name, item.keys))
+    return f"CREATE UNIQUE INDEX {shown_name(key_name(item))} ON public.{shown_name(item.name)} USING btree ({keys})"
 
 
-def _shown(name: str) -> str:
-    """The name, in quotes only if PostgreSQL needs them."""
+def shown_name(name: str) -> str:
+    """The name, in quotes only if PostgreSQL needs them.
+
+    >>> shown_name("rooms"), shown_name("Rooms")
+    ('rooms', '"Rooms"')
+    """
     return name if name.isascii() and name.isidentifier() and name == name.lower() else quoted_identifier(name)
 
 
@@ -132,6 +143,7 @@ def _attribute(oid: int, at: int, name: str, kind: ColumnType) -> dict[str, obje
         "attrelid": oid, "attnum": at, "attname": name, "atttypid": kind.type.oid, "attlen": kind.type.size,
         "atttypmod": kind.modifier, "attstattarget": -1, "attcacheoff": -1, "attidentity": "", "attgenerated": "",
         "attcompression": "", "attstorage": "p", "attalign": "i", "attislocal": True,
+        "attndims": int(bool(kind.type.element)),
     }  # fmt: skip
 
 
@@ -175,12 +187,24 @@ def _constraints(objects: Sequence[ReadableObject]) -> Rows:
 
 def _types(_: Sequence[ReadableObject]) -> Rows:
     for known in PG_TYPES:
+        read, write, receive, send = functions_of(known)
         yield {
             "oid": known.oid, "typname": known.name, "typlen": known.size, "typcategory": known.category,
             "typnamespace": _PG_CATALOG, "typowner": _OWNER, "typtype": "b", "typdelim": ",", "typtypmod": -1,
             "typbyval": 0 < known.size <= 8, "typisdefined": True, "typalign": "i", "typstorage": "p",
-            "typinput": f"{known.name}in", "typoutput": f"{known.name}out", "typreceive": f"{known.name}recv",
-            "typsend": f"{known.name}send",
+            "typinput": read, "typoutput": write, "typreceive": receive, "typsend": send, "typelem": known.element,
+            "typarray": ARRAYS.get(known.oid, 0),
+        }  # fmt: skip
+
+
+def _functions(_: Sequence[ReadableObject]) -> Rows:
+    """The functions that read and write the values of types."""
+    named = dict.fromkeys(name for known in PG_TYPES for name in functions_of(known))
+    for at, name in enumerate(named):
+        yield {
+            "oid": _FUNCTIONS + at, "proname": name, "pronamespace": _PG_CATALOG, "proowner": _OWNER, "prosrc": name,
+            "prolang": 12, "prokind": "f", "provolatile": "i", "proparallel": "s", "proisstrict": True, "pronargs": 1,
+            "proargtypes": [_ANY], "prorettype": _ANY,
         }  # fmt: skip
 
 
@@ -202,6 +226,18 @@ def _materialized_views(objects: Sequence[ReadableObject]) -> Rows:
                 "schemaname": "public", "matviewname": item.name, "matviewowner": "dsms", "ispopulated": True,
                 "definition": item.definition,
             }  # fmt: skip
+
+
+def _counted(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        if relkind(item) != "f":
+            yield {"relid": oid_of(item), "schemaname": "public", "relname": item.name}
+
+
+def _foreign_tables(objects: Sequence[ReadableObject]) -> Rows:
+    for item in objects:
+        if relkind(item) == "f":
+            yield {"ftrelid": oid_of(item), "ftserver": _SERVER}
 
 
 def _index_texts(objects: Sequence[ReadableObject]) -> Rows:
@@ -227,9 +263,12 @@ ROWS: Final[dict[str, Callable[[Sequence[ReadableObject]], Rows]]] = {
     "pg_constraint": _constraints,
     "pg_database": _always({
         "oid": 1, "datname": "dsms", "datdba": _OWNER, "encoding": 6, "datlocprovider": "c", "datallowconn": True,
-        "datconnlimit": -1, "datcollate": "C", "datctype": "C",
+        "datconnlimit": -1, "datcollate": "C", "datctype": "C", "dattablespace": _TABLESPACE,
     }),
     "pg_description": _descriptions,
+    "pg_foreign_data_wrapper": _always({"oid": _WRAPPER, "fdwname": "dsms", "fdwowner": _OWNER}),
+    "pg_foreign_server": _always({"oid": _SERVER, "srvname": "sources", "srvowner": _OWNER, "srvfdw": _WRAPPER}),
+    "pg_foreign_table": _foreign_tables,
     "pg_index": _indexes,
     "pg_indexes": _index_texts,
     "pg_matviews": _materialized_views,
@@ -238,14 +277,23 @@ ROWS: Final[dict[str, Callable[[Sequence[ReadableObject]], Rows]]] = {
         {"oid": _PG_CATALOG, "nspname": "pg_catalog", "nspowner": _OWNER},
         {"oid": _INFORMATION_SCHEMA, "nspname": "information_schema", "nspowner": _OWNER},
     ),
+    "pg_proc": _functions,
     "pg_roles": _always({
         "oid": _OWNER, "rolname": "dsms", "rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1,
+    }),
+    "pg_stat_activity": _always({
+        "datid": 1, "datname": "dsms", "pid": 1, "usesysid": _OWNER, "usename": "dsms", "state": "active",
+        "backend_type": "client backend",
     }),
     "pg_settings": lambda _: (
         {"name": name, "setting": value, "context": "internal", "vartype": "string", "source": "default",
          "boot_val": value, "reset_val": value} for name, value in sorted(SHOWN.items())
     ),
+    "pg_stat_user_tables": _counted,
+    "pg_stat_all_tables": _counted,
     "pg_tables": _tables,
+    "pg_tablespace": _always({"oid": _TABLESPACE, "spcname": "pg_default", "spcowner": _OWNER}),
+    "pg_timezone_names": _always({"name": "UTC", "abbrev": "UTC", "utc_offset": "00:00:00"}),
     "pg_type": _types,
     "pg_user": _always({"usename": "dsms", "usesysid": _OWNER}),
 }  # fmt: skip

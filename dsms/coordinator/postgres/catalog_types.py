@@ -1,26 +1,26 @@
-"""PostgreSQL's types, as its catalog describes them."""
+"""PostgreSQL's types, as its catalog describes them, and the functions that read and write their values."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import pyarrow as pa
-
-from dsms.coordinator.postgres.values import type_of
+from dsms.coordinator.postgres.wire_types import ARRAYS, type_of
 
 
 class PgType(NamedTuple):
-    """A type: its OID, its name in pg_type, its name in SQL, its size in bytes (-1: it varies), and its category."""
+    """A type: its OID, its name in pg_type, its name in SQL, its size in bytes (-1: it varies), its category, and the
+    OID of its elements if it is an array or a vector, else 0."""
 
     oid: int
     name: str
     sql: str
     size: int
     category: str = "U"
+    element: int = 0
 
 
 #: The types of columns here, and the types that clients look up by name.
-PG_TYPES: Final = tuple(
+_ELEMENTS: Final = tuple(
     PgType(*described)
     for described in (
         (16, "bool", "boolean", 1, "B"),
@@ -29,11 +29,12 @@ PG_TYPES: Final = tuple(
         (19, "name", "name", 64, "S"),
         (20, "int8", "bigint", 8, "N"),
         (21, "int2", "smallint", 2, "N"),
-        (22, "int2vector", "int2vector", -1, "A"),
+        (22, "int2vector", "int2vector", -1, "A", 21),
         (23, "int4", "integer", 4, "N"),
         (24, "regproc", "regproc", 4, "N"),
         (25, "text", "text", -1, "S"),
         (26, "oid", "oid", 4, "N"),
+        (30, "oidvector", "oidvector", -1, "A", 26),
         (114, "json", "json", -1),
         (700, "float4", "real", 4, "N"),
         (701, "float8", "double precision", 8, "N"),
@@ -51,8 +52,16 @@ PG_TYPES: Final = tuple(
         (3802, "jsonb", "jsonb", -1),
     )
 )
+PG_TYPES: Final = _ELEMENTS + tuple(
+    PgType(ARRAYS[known.oid], f"_{known.name}", f"{known.sql}[]", -1, "A", known.oid)
+    for known in _ELEMENTS
+    if known.oid in ARRAYS
+)
 _BY_OID: Final = {known.oid: known for known in PG_TYPES}
 _NUMERIC: Final = 1700
+#: Types whose functions have an underscore in their names: date, time, timestamp, timestamptz, interval, numeric, uuid,
+#: json, jsonb.
+_WITH_UNDERSCORE: Final = frozenset({114, 1082, 1083, 1114, 1184, 1186, 1700, 2950, 3802})
 
 
 class ColumnType(NamedTuple):
@@ -62,25 +71,32 @@ class ColumnType(NamedTuple):
     modifier: int
 
 
-def column_type(field: pa.Field[Any], duckdb_name: str) -> ColumnType:
+def column_type(duckdb_name: str) -> ColumnType:
     """The type of a column that has this name of a type in DuckDB.
 
-    >>> column_type(pa.field("price", pa.decimal128(9, 2)), "DECIMAL(9,2)").modifier
-    589830
+    >>> column_type("DECIMAL(9,2)").modifier, column_type("INTEGER[]").type.sql
+    (589830, 'integer[]')
     """
-    known = _BY_OID[type_of(duckdb_name).oid]
-    precise = known.oid == _NUMERIC and pa.types.is_decimal(field.type)
-    return ColumnType(known, (field.type.precision << 16 | field.type.scale) + 4 if precise else -1)
+    wire = type_of(duckdb_name)
+    return ColumnType(_BY_OID[wire.oid], wire.modifier)
 
 
-def oid_of_type(name: str) -> int | None:
-    """The OID of the type with this name in pg_type or in SQL; None if there is none.
+def type_of_oid(oid: int) -> PgType:
+    """The type with an OID. Raises KeyError for an unknown one."""
+    return _BY_OID[oid]
 
-    >>> oid_of_type("double precision"), oid_of_type("pg_catalog.int4")
-    (701, 23)
+
+def functions_of(known: PgType) -> tuple[str, str, str, str]:
+    """The names of the functions that read and write the values of a type: as text, then in binary form.
+
+    >>> functions_of(_BY_OID[16])
+    ('boolin', 'boolout', 'boolrecv', 'boolsend')
     """
-    plain = name.removeprefix("pg_catalog.").lower()
-    return next((known.oid for known in PG_TYPES if plain in (known.name, known.sql)), None)
+    listed = known.name.startswith("_")
+    name = "array" if listed else known.name
+    between = "_" if listed or known.oid in _WITH_UNDERSCORE else ""
+    read, write, receive, send = (f"{name}{between}{verb}" for verb in ("in", "out", "recv", "send"))
+    return read, write, receive, send
 
 
 def format_type_sql() -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.catalog_rows import Rows, columns_of, key_name, relkind
-from dsms.coordinator.postgres.catalog_types import ColumnType
+from dsms.coordinator.postgres.catalog_types import ColumnType, type_of_oid
 
 _TABLE_TYPES: Final = {"r": "BASE TABLE", "f": "FOREIGN"}
 #: The binary digits of numbers that are not DECIMAL, and the fractional digits of seconds.
@@ -30,7 +30,8 @@ def _columns(objects: Sequence[ReadableObject]) -> Rows:
         for at, (name, kind, nullable) in enumerate(columns_of(item), 1):
             yield _of_table(item) | _digits(kind) | {
                 "column_name": name, "ordinal_position": at, "column_default": item.defaults.get(name),
-                "is_nullable": "YES" if nullable else "NO", "data_type": kind.type.sql, "udt_catalog": "dsms",
+                "is_nullable": "YES" if nullable else "NO", "udt_catalog": "dsms",
+                "data_type": "ARRAY" if kind.type.element else kind.type.sql,
                 "udt_schema": "pg_catalog", "udt_name": kind.type.name, "dtd_identifier": str(at), "is_identity": "NO",
                 "is_generated": "NEVER", "is_updatable": "NO", "identity_cycle": "NO",
             }  # fmt: skip
@@ -92,8 +93,36 @@ def _of_constraint(name: str) -> dict[str, object]:
     return {"constraint_catalog": "dsms", "constraint_schema": "public", "constraint_name": name}
 
 
-def _roles(_: Sequence[ReadableObject]) -> Iterator[dict[str, object]]:
+def _roles(_: Sequence[ReadableObject]) -> Rows:
     yield {"role_name": "dsms"}
+
+
+def _database(_: Sequence[ReadableObject]) -> Rows:
+    yield {"catalog_name": "dsms"}
+
+
+def _privileges(objects: Sequence[ReadableObject]) -> Rows:
+    granted = {"grantor": "dsms", "grantee": "dsms", "privilege_type": "SELECT", "is_grantable": "NO"}
+    for item in objects:
+        yield _of_table(item) | granted | {"with_hierarchy": "YES"}
+
+
+def _elements(objects: Sequence[ReadableObject]) -> Rows:
+    """The types of the elements of arrays."""
+    for item in objects:
+        named: dict[str, object] = {
+            "object_catalog": "dsms",
+            "object_schema": "public",
+            "object_name": item.name,
+            "object_type": "TABLE",
+        }
+        for at, (_, kind, _) in enumerate(columns_of(item), 1):
+            if kind.type.element:
+                element = type_of_oid(kind.type.element)
+                yield named | {
+                    "collection_type_identifier": str(at), "data_type": element.sql, "udt_catalog": "dsms",
+                    "udt_schema": "pg_catalog", "udt_name": element.name, "dtd_identifier": f"a{at}",
+                }  # fmt: skip
 
 
 #: The relations that have rows; the others are empty.
@@ -101,10 +130,14 @@ ROWS: Final[dict[str, Callable[[Sequence[ReadableObject]], Rows]]] = {
     "check_constraints": _checks,
     "columns": _columns,
     "constraint_column_usage": _key_columns,
+    "element_types": _elements,
     "enabled_roles": _roles,
+    "information_schema_catalog_name": _database,
     "key_column_usage": _key_columns,
+    "role_table_grants": _privileges,
     "schemata": _schemas,
     "table_constraints": _constraints,
+    "table_privileges": _privileges,
     "tables": _tables,
     "views": _views,
 }

@@ -29,19 +29,20 @@ def text(value: str) -> bytes:
 
 @dataclass(frozen=True)
 class Field:
-    """A column of an answer: its name, the OID of its type, its size (-1: it varies), and whether its values are
-    binary."""
+    """A column of an answer: its name, the OID of its type, its size (-1: it varies), the modifier of the type, and
+    whether its values are binary."""
 
     name: str
     oid: int
     size: int
+    modifier: int = -1
     binary: bool = False
 
 
 def row_description(fields: Sequence[Field]) -> bytes:
     """The description of the columns of the rows that follow."""
     parts = [
-        text(field.name) + struct.pack("!ihihih", 0, 0, field.oid, field.size, -1, int(field.binary))
+        text(field.name) + struct.pack("!ihihih", 0, 0, field.oid, field.size, field.modifier, int(field.binary))
         for field in fields
     ]
     return message(b"T", struct.pack("!h", len(parts)) + b"".join(parts))

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from dsms.coordinator.postgres.catalog_arrays import with_numbers_for_oids
+from dsms.coordinator.postgres.catalog_columns import SCHEMAS, schema_of
 from dsms.coordinator.postgres.parameters import parameters_in
-from dsms.coordinator.postgres.values import JSON, TEXT, type_of
+from dsms.coordinator.postgres.wire_types import ARRAYS, ELEMENTS, INTERVAL, JSON, TEXT, type_of
 from dsms.model.types import parse_type, type_sql
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from operators.core.errors import SqlError, UserError
 
 #: The columns of the objects that a client may read, by the names of the objects in small letters.
 Schemas = Mapping[str, pa.Schema]
-_BIGINT = 20
-_COMPARING = (exp.Predicate, exp.EQ, exp.NEQ, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+_BIGINT, _OID = 20, 26
+#: A parameter that is cast to an array of OIDs, which sqlglot does not parse.
+_OIDS = re.compile(r"\$(\d+)\s*::\s*(?:pg_catalog\.)?oid\s*\[", re.IGNORECASE)
+_COMPARING = (
+    exp.Predicate, exp.EQ, exp.NEQ, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.ArrayOverlaps,
+    exp.ArrayContainsAll,
+)  # fmt: skip
+#: Types to which only an interval is added: date, timestamp, timestamptz.
+_MOMENTS = (1082, 1114, 1184)
 
 
 def parameter_types(sql: str, given: Sequence[int], schemas: Callable[[], Schemas]) -> tuple[int, ...]:
@@ -38,14 +50,24 @@ def parameter_types(sql: str, given: Sequence[int], schemas: Callable[[], Schema
 
 def _inferred(sql: str, schemas: Callable[[], Schemas]) -> dict[int, int]:
     with suppress(SqlError), readable_sqlglot_errors():
-        tree = sqlglot.parse_one(sql, dialect="postgres")
-        columns = _Columns(tree, schemas() if tree.find(exp.Table) else {})
-        found: dict[int, int] = {}
+        tree = sqlglot.parse_one(with_numbers_for_oids(sql), dialect="postgres")
+        columns = _Columns(tree, _with_catalog(schemas()) if tree.find(exp.Table) else {})
+        found = {int(number): ARRAYS[_OID] for number in _OIDS.findall(sql)}
         for parameter in tree.find_all(exp.Parameter):
             if (name := parameter.name).isdecimal() and (oid := _type_at(parameter, columns)) is not None:
                 found.setdefault(int(name), oid)
         return found
     return {}
+
+
+def _with_catalog(schemas: Schemas) -> Schemas:
+    """The schemas of objects, and those of the relations of PostgreSQL's catalog."""
+    return ChainMap(dict(schemas), _catalog())
+
+
+@cache
+def _catalog() -> dict[str, pa.Schema]:
+    return {name: schema_of(columns) for known in reversed(SCHEMAS.values()) for name, columns in known.items()}
 
 
 class _Columns:
@@ -81,6 +103,10 @@ def _type_at(parameter: exp.Expr, columns: _Columns) -> int | None:
     match parent:
         case exp.Cast():
             return _cast_type(parent)
+        case exp.Any() | exp.All():
+            return _array_at(parent, columns)
+        case exp.Anonymous() if parent.name.lower() == "all":
+            return _array_at(parent, columns)
         case exp.Paren() | exp.Neg():
             return _type_at(parent, columns)
         case exp.Limit() | exp.Offset() | exp.Fetch():
@@ -91,9 +117,16 @@ def _type_at(parameter: exp.Expr, columns: _Columns) -> int | None:
             return _inserted_type(parent, at, columns)
         case _ if isinstance(parent, _COMPARING):
             others = (each for each in parent.iter_expressions() if each is not parameter)
-            return next((oid for each in others if (oid := _type_of(each, columns)) is not None), None)
+            found = next((oid for each in others if (oid := _type_of(each, columns)) is not None), None)
+            return INTERVAL if found in _MOMENTS and isinstance(parent, exp.Add | exp.Sub) else found
         case _:
             return None
+
+
+def _array_at(quantified: exp.Expr, columns: _Columns) -> int | None:
+    """The type of the array of ANY or ALL, whose elements are compared with the other operand."""
+    element = _type_at(quantified, columns)
+    return None if element is None else ARRAYS.get(element)
 
 
 def _type_of(other: exp.Expr, columns: _Columns) -> int | None:
@@ -102,11 +135,17 @@ def _type_of(other: exp.Expr, columns: _Columns) -> int | None:
             return columns.type_of(column)
         case exp.Cast() as cast:
             return _cast_type(cast)
+        case exp.Any() | exp.All() as quantified:
+            return ELEMENTS.get(_type_of(quantified.this, columns) or 0)
         case _:
             return None
 
 
 def _cast_type(cast: exp.Cast) -> int | None:
+    if cast.to.this == exp.DType.INTERVAL or isinstance(cast.to, exp.Interval):
+        return INTERVAL
+    if isinstance(cast.to, exp.ObjectIdentifier):
+        return _OID if cast.to.name.lower() == "oid" else None
     with suppress(UserError):
         return _oid(parse_type(cast.to.sql("duckdb")))
     return None
@@ -126,6 +165,6 @@ def _inserted_type(row: exp.Expr, at: int, columns: _Columns) -> int | None:
 
 
 def _oid(kind: pa.DataType) -> int:
-    """The type of a parameter for values of a type; lists and structs are given as text."""
+    """The type of a parameter for values of a type; structs, and lists of lists or structs, are given as text."""
     oid = type_of(type_sql(kind)).oid
     return TEXT.oid if oid == JSON.oid else oid

@@ -13,11 +13,13 @@ from typing import Protocol
 
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.cursors import Cursor, CursorFailure, Cursors, without_moving
+from dsms.coordinator.postgres.literals import literal, null_of
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
 from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure, described_by, gives_rows, refused
 from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, subscription_of
-from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
+from dsms.coordinator.postgres.values import Unwritable, writer_of
+from dsms.coordinator.postgres.wire_types import TEXT
 from dsms.model.statement_result import Row
 from operators.core.errors import SqlError
 
@@ -244,7 +246,7 @@ class Session:
         oids = [oid or TEXT.oid for oid in prepared.oids]
         content = len(oids).to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
         await self.outgoing.add(message(b"t", content))
-        described = without_moving(prepared.sql) or described_by(filled(prepared.sql, ["NULL"] * len(oids)))
+        described = without_moving(prepared.sql) or described_by(filled(prepared.sql, list(map(null_of, oids))))
         if described is None:
             await self.outgoing.add(message(b"n"))
             return
@@ -304,9 +306,11 @@ class Session:
         await self.outgoing.add(message(b"3"))
 
     async def _fail(self, why: SqlFailure) -> None:
-        """Sends an error of the extended protocol: the messages that follow are skipped up to the next Sync."""
+        """Sends an error of the extended protocol at once, since a client may wait for it before it sends Sync. The
+        messages that follow are skipped up to the next Sync."""
         self._skipping = True
         await self._send_error(why)
+        await self.outgoing.flush()
 
     async def _send_error(self, why: SqlFailure) -> None:
         await self.outgoing.add(messages.failure(why.code, why.reason, why.hint, why.position))
@@ -322,7 +326,7 @@ def _subscription(sql: str) -> Subscription | SqlFailure | None:
 def _fields(outcome: Outcome, formats: list[int]) -> list[Field]:
     forms = _each(formats, len(outcome.types))
     named = zip(outcome.result.columns, outcome.types, forms, strict=True)
-    return [Field(name, type_.oid, type_.size, bool(form)) for name, type_, form in named]
+    return [Field(name, *type_, bool(form)) for name, type_, form in named]
 
 
 def _each(formats: list[int], count: int) -> list[int]:

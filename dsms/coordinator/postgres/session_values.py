@@ -45,6 +45,8 @@ _FUNCTIONS: Final[dict[str, object]] = {
     "pg_advisory_unlock_all": "",
 }
 _USER: Final = ("current_user", "session_user", "current_role", "user")
+#: The functions about the session, whose values need no query.
+SESSION_FUNCTIONS: Final = frozenset({*_FUNCTIONS, *_USER})
 
 
 def function_name(call: exp.Expr) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -12,9 +13,10 @@ from sqlglot import exp
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.builtin_answers import builtin_answer
-from dsms.coordinator.postgres.catalog import UnknownRelation, asked_of_catalog, catalog_query
+from dsms.coordinator.postgres.catalog import asked_of_catalog, catalog_query
+from dsms.coordinator.postgres.catalog_names import UnknownRelation
 from dsms.coordinator.postgres.parameters import words
-from dsms.coordinator.postgres.values import Type, type_of, type_of_values
+from dsms.coordinator.postgres.wire_types import ARRAYS, BIGINT, INT2VECTOR, Type, type_of, type_of_values
 from dsms.model import statements as st
 from dsms.model.catalog import NotFound
 from dsms.model.no_final_instant import NoFinalInstant
@@ -27,6 +29,7 @@ from dsms.tables.refusals import UnknownColumn
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
+_BIGINTS = ARRAYS[BIGINT]
 _READING = ("SELECT", "WITH", "VALUES", "SHOW", "DESCRIBE", "EXPLAIN")
 #: Classes of errors with their SQLSTATE; the first match applies.
 _CODES: tuple[tuple[type[DsmsError], str], ...] = (
@@ -92,9 +95,24 @@ def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading
     if (known := builtin_answer(sql, caller.principal.name)) is not None:
         return typed(known.result, known.transaction)
     if (query := catalog_query(sql)) is not None:
-        asked = asked_of_catalog(query, service.readable(caller), caller.principal.name)
-        return typed(service.answered(asked, cancelled))
+        question = asked_of_catalog(query, service.readable(caller), caller.principal.name)
+        return _with_catalog_types(typed(service.answered(question.asked, cancelled)), question.vectors)
     return typed(service.execute(sql, caller, cancelled)[-1])
+
+
+def _with_catalog_types(outcome: Outcome, vectors: Collection[str]) -> Outcome:
+    """An answer from the catalog whose lists of numbers have the types that they have in PostgreSQL: the columns
+    `vectors` are written without braces, those of a constraint are numbers of columns, the others are OIDs. asyncpg
+    cannot read arrays of other types before it has asked the catalog about them."""
+    named = zip(outcome.result.columns, outcome.types, strict=True)
+    types = (_catalog_type(name, type_, vectors) if type_.oid == _BIGINTS else type_ for name, type_ in named)
+    return replace(outcome, types=tuple(types))
+
+
+def _catalog_type(name: str, listed: Type, vectors: Collection[str]) -> Type:
+    if name in vectors:
+        return INT2VECTOR
+    return listed._replace(oid=ARRAYS[21 if name in ("conkey", "confkey") else 26])
 
 
 def typed(result: StatementResult, transaction: bool | None = None) -> Outcome:

@@ -8,20 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from dsms.coordinator.catalog.lookup import ReadableObject, readable_objects
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.postgres.server import PostgresServer, serving
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
-from dsms.tables.one_time import evaluate
+from dsms.tables.one_time import typed_answer
 from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
-
-#: DuckDB's names of types by Arrow's.
-_TYPES = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN"}
 
 
 @dataclass
@@ -60,13 +55,8 @@ class LocalServed:
 
     def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer, computed in this process."""
-        rows = evaluate(asked)
-        types = tuple(
-            "VARCHAR[]" if pa.types.is_list(field.type) else _TYPES.get(str(field.type), "VARCHAR")
-            for field in rows.schema
-        )
-        values = tuple(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-        return StatementResult("SELECT", "", tuple(rows.column_names), values, types=types)
+        columns, rows, types = typed_answer(asked)
+        return StatementResult("SELECT", "", columns, rows, types=types)
 
 
 @contextmanager

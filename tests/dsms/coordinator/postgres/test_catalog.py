@@ -17,6 +17,7 @@ SCRIPT = """
 CREATE TABLE t (k INT PRIMARY KEY, name TEXT DEFAULT 'x', price DECIMAL(9, 2), CHECK (price > 0));
 CREATE TABLE pair (b TEXT, a INT, PRIMARY KEY (a, b));
 CREATE VIEW big AS SELECT k, name FROM t WHERE k > 1;
+CREATE STREAM orders (id BIGINT, at BIGINT) ORDER BY at SOURCE 'orders';
 COMMENT ON TABLE pair IS 'two of them'; COMMENT ON COLUMN pair.b IS 'the second'
 """
 
@@ -51,11 +52,13 @@ PSQL = {
     r"\dt+": {"public|t|table|dsms|permanent|heap||", "public|pair|table|dsms|permanent|heap||two of them"},
     r"\d t": {"k|integer||not null|", "name|text|||'x'", "price|numeric(9,2)|||", '"t_pkey" PRIMARY KEY, btree (k)'},
     r"\d+ pair": {'"pair_pkey" PRIMARY KEY, btree (a, b)'},
-    r"\d+ big": {" SELECT k, name FROM t WHERE k > 1"},
+    r"\d+ big": {" SELECT k, name FROM t WHERE k > 1", '"big_pkey" PRIMARY KEY, btree (k)'},
+    r"\d orders": {"id|bigint||||", "Server: sources"},
     r"\di": {"public|t_pkey|index|dsms|t", "public|pair_pkey|index|dsms|pair"},
     r"\dn": {"public|dsms"},
     r"\l": {"dsms|dsms|UTF8|C|C||libc|"},
-    r"\du": {"dsms||[]"},
+    r"\l+": {"dsms|dsms|UTF8|C|C||libc|||pg_default|"},
+    r"\du": {"dsms||{}"},
 }
 
 
@@ -67,7 +70,24 @@ def test_psql_describes(port: int, command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [r"\dv", r"\df+", r"\da", r"\dT+", r"\do", r"\dD", r"\dd", r"\db", r"\dF", r"\dx", r"\dy", r"\dX", r"\dp"],
+    [
+        r"\dv",
+        r"\df+",
+        r"\da",
+        r"\dT+",
+        r"\do",
+        r"\dD",
+        r"\dd",
+        r"\db",
+        r"\dF",
+        r"\dx",
+        r"\dy",
+        r"\dX",
+        r"\dp",
+        r"\dAo",
+        r"\dconfig",
+        r"\d *",
+    ],
 )
 def test_psql_lists(port: int, command: str) -> None:
     psql(port, command)
@@ -109,7 +129,7 @@ def test_sqlalchemy_reflects_keys_defaults_and_definitions(port: int) -> None:
     assert {name: [key.name for key in table.primary_key] for name, table in reflected.tables.items()} == {
         "t": ["k"],
         "pair": ["a", "b"],
-        "big": [],
+        "big": ["k"],
     }
     price = reflected.tables["t"].c.price.type
     assert str(price) == "NUMERIC(9, 2)"
