@@ -385,6 +385,23 @@ def test_a_running_sink_notices_that_its_table_was_reset(tmp_path: Path, lake: L
     sink.close()
 
 
+def test_a_checkpoint_of_the_log_keeps_the_number_of_the_step(tmp_path: Path) -> None:
+    """Also if the log has lost the commit with the position, which is then an error, not a new beginning."""
+    sink = DELTA.open(tmp_path, Content(KEYED))
+    rows = history(4)
+    for at in range(3):
+        sink.take(changes(rows[at]), f"o1:{at + 1}")
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    log = sorted((tmp_path / "_delta_log").glob("*.json"))
+    for file in log[:-1]:
+        file.unlink()
+    sink = DELTA.open(tmp_path, Content(KEYED))
+    assert token(sink) == "o1:3"
+    log[-1].unlink()
+    with pytest.raises(UserError, match="was removed from the log; start with --restart"):
+        DELTA.open(tmp_path, Content(KEYED)).position()
+
+
 def test_unusable_targets_are_refused_without_their_credentials(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must not hold credentials"):
         DeltaSink("s3://key:hush@bucket/hot", Content(KEYED))
