@@ -7,7 +7,6 @@ from pathlib import Path
 
 import boto3
 import pytest
-from pyiceberg.utils.config import Config
 
 from connectors.tables.sink_targets import open_sink
 from integration.s3_server import BUCKET, s3_server
@@ -37,7 +36,6 @@ def server(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name}", value)
     for name, value in {**environment, "AWS_ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # otherwise it is that of the time of the import
     return environment
 
 

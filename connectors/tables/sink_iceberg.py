@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.tables.sink import Batch, Position, overtaken_error
@@ -49,7 +50,8 @@ def iceberg_catalog(place: str) -> Catalog:
     if place.startswith("//"):
         name = place[2:]
         try:
-            return load_catalog(name)
+            # the library reads its configuration when it is imported; the present one is passed over it
+            return load_catalog(name, **(Config().get_catalog_config(name) or {}))
         except (ValueError, NotInstalledError) as error:  # the error may contain passwords of the configuration
             raise UserError(
                 f'the Iceberg catalog "{name}" cannot be used: {type(error).__name__}',
