@@ -146,7 +146,7 @@ class LocalSession:
         [('+', {'a': 7}, 1)]
         """
         named = sources or [source.name for source in self.catalog.sources()]
-        silent = {self._source(name).id for name in named}
+        silent = {version.id for name in named for version in self._source(name).versions}
         while self.runtime.log_due_heartbeats(silent):
             self._work()
             self._advance_tables()

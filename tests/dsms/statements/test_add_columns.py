@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import duckdb
 import msgspec
+import polars as pl
+import pyarrow as pa
 import pytest
 
+from connectors.formats.record_formats import FORMATS
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source
 from dsms.planner.physical.fragment_plan import plan_fragment
@@ -96,6 +99,21 @@ def test_new_queries_read_all_records_with_the_new_columns() -> None:
     assert altered.relation("Everything2") == [{"k": 1, "v": 2, "w": None}]
     assert altered.relation("Everything") == [{"k": 1, "v": 2}]
     assert altered.relation("T") == [{"k": 1, "x": 10, "y": None}, {"k": 2, "x": 20, "y": None}]
+
+
+def test_versions_of_an_avro_source_read_records_of_all_schemas() -> None:
+    """By Avro's rules for evolution: a field that the reader does not declare is left out, a missing one is NULL."""
+    avro, rows = FORMATS["avro"], pl.DataFrame({"k": [1], "v": [5], "w": ["a"]})
+    earlier = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    current = pa.schema([*earlier, ("w", pa.string())])
+    schemas = {7: earlier, 8: current}
+    written = [
+        avro.encoder_of(schema, id).encode(rows.select(schema.names)).to_list()[0] for id, schema in schemas.items()
+    ]
+    assert avro.schema is not None
+    known = {id: avro.schema(schema, "row") for id, schema in schemas.items()}
+    assert avro.decoder(earlier, known.__getitem__).decode(written).frame.rows() == [(1, 5), (1, 5)]
+    assert avro.decoder(current, known.__getitem__).decode(written).frame.rows() == [(1, 5, None), (1, 5, "a")]
 
 
 def test_each_version_refuses_the_records_that_it_cannot_read() -> None:
@@ -229,6 +247,18 @@ def test_a_former_version_of_a_query_needs_a_source_that_was_altered_and_renamed
     session.execute("ALTER SOURCE A RENAME TO A2; DROP STREAM S")
     with pytest.raises(UserError, match='"A2" is used by V'):
         session.execute("DROP SOURCE A2")
+
+
+def test_all_versions_of_a_silent_source_are_idle() -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE A (k INT) FROM a; CREATE STREAM S OVER A KEY k")
+    session.execute("CREATE VIEW V AS SELECT * FROM R(S)")
+    session.execute("ALTER SOURCE A ADD COLUMN w INT; CREATE VIEW W AS SELECT * FROM R(S)")
+    session.push("A", [{"k": 1, "w": 2, "ts": 1}])
+    assert session.changes("V") == session.changes("W") == []
+    session.idle("A")
+    assert session.changes("V") == [("+", {"k": 1}, 1)]
+    assert session.changes("W") == [("+", {"k": 1, "w": 2}, 1)]
 
 
 def test_a_stream_can_fill_an_altered_table(session: LocalSession) -> None:

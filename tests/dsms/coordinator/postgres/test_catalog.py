@@ -118,6 +118,22 @@ def test_a_renamed_table_keeps_its_oid_comments_and_rows(port: int, connection: 
         connection.execute("ALTER TABLE couple RENAME TO pair")
 
 
+def test_columns_are_added_and_dropped(port: int, connection: psycopg.Connection) -> None:
+    connection.execute("CREATE TABLE grown (k INT PRIMARY KEY)")
+    try:
+        connection.execute("INSERT INTO grown VALUES (1)")
+        connection.execute("ALTER TABLE public.grown ADD COLUMN n INT DEFAULT 7, ADD t TEXT")
+        assert connection.execute("SELECT * FROM grown").fetchall() == [(1, 7, None)]
+        engine = create_engine(f"postgresql+psycopg://ann@127.0.0.1:{port}/dsms")
+        columns = inspect(engine).get_columns("grown")
+        engine.dispose()
+        assert [(column["name"], column["default"]) for column in columns] == [("k", None), ("n", "7"), ("t", None)]
+        connection.execute("ALTER TABLE grown DROP COLUMN n")
+        assert connection.execute("SELECT * FROM grown").fetchall() == [(1, None)]
+    finally:
+        connection.execute("DROP TABLE grown")
+
+
 def test_sqlalchemy_reflects_keys_defaults_and_definitions(port: int) -> None:
     engine = create_engine(f"postgresql+psycopg://ann@127.0.0.1:{port}/dsms")
     found = inspect(engine)
