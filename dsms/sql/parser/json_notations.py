@@ -30,7 +30,7 @@ def without_json_notations(tree: exp.Expr) -> exp.Expr:
 UNNEST(JSON_ELEMENTS(j)) AS e
     """
     for call in list(tree.find_all(exp.Anonymous, exp.JSONArrayAgg, exp.JSONObjectAgg, exp.JSONBObjectAgg)):
-        name = _name(call)
+        name = "" if isinstance(call.parent, exp.Dot) else _name(call)
         if name in ROW_FUNCTIONS:
             _unnest(call, ROW_FUNCTIONS[name])
         elif name in (*_ARRAYS, *_OBJECTS) and not isinstance(call.parent, exp.Window):
@@ -65,10 +65,12 @@ def _unnest(call: exp.Expr, function: str) -> None:
 
 def _aggregate(call: exp.Expr, pairs: bool) -> None:
     """Replaces an aggregate by `'[' || STRING_AGG(element, ',') || ']'`, which is NULL if there are no rows."""
-    parts = _pair(call) if pairs else [call.expressions[0] if call.expressions else call.this]
+    parts = _pair(call) if pairs else [_single(call)]
     order = parts[-1] if isinstance(parts[-1], exp.Order) else None
     value = order.this if order is not None else parts[-1]
     distinct = value if isinstance(value, exp.Distinct) else None
+    if distinct is not None and len(distinct.expressions) != 1:
+        raise not_supported(call, "DISTINCT of several values in JSON_AGG", "JSON_AGG(DISTINCT value)")
     if distinct is not None and order is not None:
         raise not_supported(call, "DISTINCT with ORDER BY in a JSON aggregate", "SELECT DISTINCT in a subquery in FROM")
     element = _element(parts[0] if pairs else None, distinct.expressions[0] if distinct is not None else value)
@@ -108,6 +110,14 @@ def _is_output(node: exp.Expr) -> bool:
 
 def _written(call: exp.Expr) -> str:
     return call.name.lower() if isinstance(call, exp.Anonymous) else _name(call)
+
+
+def _single(call: exp.Expr) -> exp.Expr:
+    """The argument of JSON_AGG. Raises SqlError unless there is one."""
+    given: list[exp.Expr] = list(call.expressions) if isinstance(call, exp.Anonymous) else [call.this]
+    if len(given) != 1:
+        raise not_supported(call, f"JSON_AGG of {len(given)} arguments", "JSON_AGG(value)")
+    return given[0]
 
 
 def _pair(call: exp.Expr) -> list[exp.Expr]:

@@ -28,7 +28,7 @@ REFERENCE = (Path(__file__).parents[3] / "docs" / "functions.md").read_text()
 #: The names in capitals in the reference: functions, aggregates, functions with OVER, and their other names.
 DOCUMENTED = {name.lower() for name in re.findall(r"\b[A-Z][A-Z_0-9]+\b", REFERENCE)}
 #: The words in texts for DuckDB that look like functions.
-WRITTEN = {"select", "unnest"}
+WRITTEN = {"select", "unnest", "__elements"}
 NO_ROWS = pa.table({})
 
 

@@ -80,8 +80,8 @@ _OVER = """
 ## Functions with OVER
 
 ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE(n), LAG(x [, n [, default]]), LEAD(x [, n [, default]]),
-FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a frame (ROWS or RANGE). Ties are broken by
-(instant, source, partition, offset), the older row first.
+FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a frame (ROWS, RANGE or GROUPS). Ties are
+broken by (instant, source, partition, offset), the older row first.
 
 ## Functions that return rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _TOKENS = "the tokens and roles of clients are in docs/security.md"
 _NUMBERS = "number the rows in the client, or leave out PRIMARY KEY: the table then identifies its rows itself"
-_MAPS = "an array of structs, ARRAY[ROW('a', 1)], for any names; STRUCT('a', 1) fields for known ones"
+_MAPS = "an array of structs, ARRAY[ROW('a' AS key, 1 AS value)], or STRUCT(1 AS a) if the names are known"
 _KINDS = "DESCRIBE shows the types of the columns of a view or table"
 _PARTS = "EXTRACT(DAY FROM t), or STRFTIME(t, '%A')"
 _UUID = "the client, or MD5 over columns: results must depend on the logs alone"

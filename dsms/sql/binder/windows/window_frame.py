@@ -26,14 +26,19 @@ class Frame:
     end: FrameEnd = 0
 
 
+def counts_groups(spec: exp.Expr | None) -> bool:
+    """Whether a frame is in GROUPS: its distances count different values of ORDER BY."""
+    return spec is not None and str(spec.args.get("kind")).upper() == "GROUPS"
+
+
 def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> Frame:
-    """The frame of a parsed specification; the default is from the first row to the last peer of the current row.
-    Raises SqlError."""
+    """The frame of a parsed specification; the default is from the first row to the last peer of the current row. A
+    frame in GROUPS is one of RANGE over the numbers of the groups. Raises SqlError."""
     if spec is None:
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()
-    if kind not in ("rows", "range"):
-        raise not_supported(spec, kind.upper(), "ROWS or RANGE")
+    if kind not in ("rows", "range", "groups"):
+        raise not_supported(spec, kind.upper(), "ROWS, RANGE or GROUPS")
     if (exclude := spec.args.get("exclude")) is not None and exclude.name.upper() != "NO OTHERS":
         raise not_supported(
             spec, f"EXCLUDE {exclude.name}", "compute the value without EXCLUDE, and subtract that of the current row"
@@ -64,7 +69,7 @@ def _distance(node: exp.Expr, order: list[pa.DataType], scope: Scope, kind: str)
         return length // _DAY if pa.types.is_date(order[0]) else length
     if isinstance(value, int | float) or (value is not None and str(bound.type).startswith("decimal")):
         number = float(str(value)) if not isinstance(value, int) else value
-        if number < 0 or (kind == "rows" and not isinstance(value, int)):
-            raise error_at(node, "the bound of a frame must not be negative, and must be a whole number with ROWS")
+        if number < 0 or (kind != "range" and not isinstance(value, int)):
+            raise error_at(node, "the bound of a frame must not be negative, and must be whole with ROWS and GROUPS")
         return number
     raise error_at(node, "the bound of a frame must be a constant number or an interval without months")

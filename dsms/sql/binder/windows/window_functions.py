@@ -23,9 +23,10 @@ from dsms.sql.binder.scalars.predicates import predicate
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.streams.arrival import PlanWithArrival, breaking_ties
 from dsms.sql.binder.windows.window_folds import is_fold, with_folds
-from dsms.sql.binder.windows.window_frame import frame_of
+from dsms.sql.binder.windows.window_frame import counts_groups, frame_of
 from operators.aggregates import AGGREGATES
 from operators.core.errors import UserError
+from operators.core.sort_key import SortKey
 from operators.expressions import Column, Expression, Literal, call, coerce
 from operators.ranking.window_call import WindowCall
 from operators.streams.tagger import TS
@@ -151,13 +152,16 @@ def _call(
     names = [column.name for column in columns]
     at_partition, at_order = len(arguments), len(arguments) + len(partition)
     keys = [sort_key(item, name) for item, name in zip(definition.order, names[at_order:], strict=True)]
+    partition_names = (*context.outer_columns, *names[at_partition:at_order])
+    if counts_groups(definition.spec):
+        node, keys = _with_group_numbers(node, partition_names, keys, definition)
     frame = frame_of(definition.spec, [value.type for value in order], scope)
     bound = WindowCall(
         "",
         function,
         tuple(names[:at_partition]),
         _type(definition.node, function, arguments),
-        (*context.outer_columns, *names[at_partition:at_order]),
+        partition_names,
         tuple(keys),
         frame.kind,
         frame.start,
@@ -166,6 +170,18 @@ def _call(
         isinstance(definition.node.this, exp.IgnoreNulls),
     )
     return node, bound
+
+
+def _with_group_numbers(
+    node: logical.Node, partition: tuple[str, ...], keys: list[SortKey], definition: _Definition
+) -> tuple[logical.Node, list[SortKey]]:
+    """The plan with a column that numbers the different values of ORDER BY in each partition, and the order by it. A
+    distance in GROUPS is one between these numbers."""
+    if not keys:
+        raise error_at(definition.node, "a frame in GROUPS needs ORDER BY", hint="OVER (ORDER BY … GROUPS …)")
+    name = unique_name("__g", schema(node).names)
+    numbers = WindowCall(name, "dense_rank", (), pa.int64(), partition, tuple(keys))
+    return logical.WindowFunctions(node, (numbers,)), [SortKey(name)]
 
 
 def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], tuple[object, ...]]:
