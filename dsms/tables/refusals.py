@@ -54,10 +54,10 @@ def refused(refusal: EngineRefusal, asked: OneTimeQueryWithRows) -> SqlError:
 
 
 def without_place(refusal: EngineRefusal) -> SqlError:
-    """The error for a query whose text is not that of the client, so that it has no place there.
+    """The error for a query whose text is not that of the client, so that its place is the beginning.
 
     >>> print(without_place(EngineRefusal('Binder Error: Referenced column "nope" not found in FROM clause!')))
-    column "nope" does not exist
+    line 1, column 1: column "nope" does not exist
     """
     missing = _NO_COLUMN.search(refusal.reason)
     return refusal if missing is None else UnknownColumn(f'column "{missing[1] or missing[2]}" does not exist')
