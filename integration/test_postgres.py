@@ -1,18 +1,23 @@
-"""Clients of PostgreSQL at a coordinator: psycopg and psql, with tokens and TLS, over Kafka and Spark."""
+"""Clients of PostgreSQL at a coordinator: psycopg, asyncpg, SQLAlchemy and psql, with tokens and TLS, over Kafka and
+Spark."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import decimal
 import json
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import asyncpg
 import psycopg
 import pytest
+from sqlalchemy import create_engine, inspect
 
 from dsms.local.ports import free_port
 from dsms.model.tokens import entry, new_token
@@ -33,6 +38,7 @@ class Open(NamedTuple):
 
     cluster: Cluster
     conninfo: str
+    address: str
 
     def connect(self) -> psycopg.Connection:
         return psycopg.connect(self.conninfo, autocommit=True)
@@ -47,7 +53,7 @@ def opened(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory)
     port = free_port()
     directory = tmp_path_factory.mktemp("postgres")
     with running(kafka, redis_url, directory, environment={"DSMS_POSTGRES_PORT": str(port)}) as cluster:
-        made = Open(cluster, f"host=127.0.0.1 port={port} user=ann dbname=dsms")
+        made = Open(cluster, f"host=127.0.0.1 port={port} user=ann dbname=dsms", f"127.0.0.1:{port}")
         with made.connect() as connection:
             connection.execute(ORDERS.format(topic=f"{cluster.name}orders"))
         cluster.start_executor()
@@ -96,6 +102,46 @@ def test_past_changes_can_be_copied_and_errors_are_reported_as_for_statements(op
                 list(copied.rows())
     done = psql(opened, "COPY (SUBSCRIBE revenue WITH (FOLLOW = false)) TO STDOUT")
     assert any(line.split("\t")[1:3] == ["+", "b"] for line in done.stdout.splitlines()), done
+
+
+def test_changes_are_fetched_through_a_cursor(opened: Open) -> None:
+    with opened.connect() as connection:
+        connection.execute("DECLARE c CURSOR FOR SUBSCRIBE revenue")
+        cursor = connection.execute("FETCH 2 FROM c WITH (timeout = '60s')")
+        assert [column.name for column in cursor.description or ()] == ["dsms_ts", "dsms_op", "customer", "n", "total"]
+        rows = cursor.fetchall()
+        assert {(row[1], row[2]) for row in rows} <= {(op, name) for op in "+u" for name in ("a", "b", "x\ty")}
+        assert {type(row[4]) for row in rows} == {decimal.Decimal}
+        connection.execute("CLOSE c")
+
+
+def test_values_that_json_does_not_have(opened: Open) -> None:
+    with opened.connect() as connection:
+        connection.execute("CREATE TABLE measured (k INT PRIMARY KEY, t DOUBLE, body BYTES, counts BIGINT[])")
+        row = (1, -math.inf, b"\x00\xff", [1, None])
+        connection.execute("INSERT INTO measured VALUES (%s, %s, %s, %s)", row)
+        for binary in (False, True):
+            cursor = connection.cursor(binary=binary)
+            assert cursor.execute("SELECT * FROM measured WHERE k = ANY(%s)", ([1, 2],)).fetchall() == [row]
+            assert cursor.execute("SELECT t FROM measured WHERE k = 1").fetchall() == [(-math.inf,)]
+
+
+def test_asyncpg_and_the_inspector_of_sqlalchemy(opened: Open) -> None:
+    async def run() -> None:
+        client = await asyncpg.connect(f"postgresql://ann@{opened.address}/dsms?sslmode=disable")
+        try:
+            row = await client.fetchrow("SELECT n FROM revenue WHERE customer = ANY($1)", ["a"])
+            assert row is not None and row["n"] >= 5
+        finally:
+            await client.close()
+
+    asyncio.run(run())
+    engine = create_engine(f"postgresql+pg8000://ann@{opened.address}/dsms")
+    found = inspect(engine)
+    assert "customers" in found.get_table_names() and "revenue" in found.get_materialized_view_names()
+    assert found.get_pk_constraint("revenue")["constrained_columns"] == ["customer"]
+    assert "orders" in found.get_foreign_table_names()
+    engine.dispose()
 
 
 def test_a_table_is_written_and_read(opened: Open) -> None:

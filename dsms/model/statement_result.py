@@ -67,10 +67,16 @@ class EncodedRows(Sequence[Row]):
     >>> rows = EncodedRows(b'[["a",1],["b",2]]', 2)
     >>> len(rows), rows[1]
     (2, ('b', 2))
+
+    JSON has no numbers such as NaN, and shows them as null. Those that are given with their rows and columns are in the
+    rows.
+
+    >>> EncodedRows(b'[["a",null]]', 1, [(0, 1, float("-inf"))])[0]
+    ('a', -inf)
     """
 
-    def __init__(self, json: bytes | bytearray, count: int) -> None:
-        self.json, self._count = json, count
+    def __init__(self, json: bytes | bytearray, count: int, not_finite: Sequence[tuple[int, int, float]] = ()) -> None:
+        self.json, self._count, self._not_finite = json, count, not_finite
 
     def __len__(self) -> int:
         return self._count
@@ -80,4 +86,7 @@ class EncodedRows(Sequence[Row]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Row]: ...
     def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
-        return msgspec.json.decode(self.json, type=list[Row])[at]
+        rows = msgspec.json.decode(self.json, type=list[Row])
+        for row, column, number in self._not_finite:
+            rows[row] = (*rows[row][:column], number, *rows[row][column + 1 :])
+        return rows[at]

@@ -13,7 +13,9 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
+from dsms.model.statement_result import EncodedRows
 from dsms.tables.equal_values import EqualValues, conjuncts, equal_values
+from dsms.tables.not_finite import float_columns, not_finite
 from dsms.tables.one_time_query import OneTimeQuery
 from dsms.tables.text_shape import literal_value
 from dsms.tables.times_in_range import check_times_in_columns
@@ -49,11 +51,13 @@ class PointQuery:
         """The values of the key columns, from those of the literals."""
         return {key: tuple(literal_value(each, values) for each in markers) for key, markers in self.markers.items()}
 
-    def answer(self, rows: pa.Table) -> bytes:
-        """The rows as JSON, as a SELECT's process writes them."""
+    def answer(self, rows: pa.Table) -> EncodedRows:
+        """The rows, encoded as a SELECT's process writes them."""
         selected = rows.select(list(self.columns))
         check_times_in_columns(selected)
-        return msgspec.json.encode(list(zip(*(column.to_pylist() for column in selected.columns), strict=True)))
+        values = list(zip(*(column.to_pylist() for column in selected.columns), strict=True))
+        infinite = list(not_finite(values, float_columns(self.types)))
+        return EncodedRows(msgspec.json.encode(values), len(values), infinite)
 
 
 def point_query_of(asked: OneTimeQuery, schema: pa.Schema, keys: Sequence[str], literals: int) -> PointQuery | None:

@@ -53,6 +53,16 @@ def refused(refusal: EngineRefusal, asked: OneTimeQueryWithRows) -> SqlError:
     return SqlError(text[:1].lower() + text[1:] if text[1:2].islower() else text, line=line, column=column)
 
 
+def without_place(refusal: EngineRefusal) -> SqlError:
+    """The error for a query whose text is not that of the client, so that its place is the beginning.
+
+    >>> print(without_place(EngineRefusal('Binder Error: Referenced column "nope" not found in FROM clause!')))
+    line 1, column 1: column "nope" does not exist
+    """
+    missing = _NO_COLUMN.search(refusal.reason)
+    return refusal if missing is None else UnknownColumn(f'column "{missing[1] or missing[2]}" does not exist')
+
+
 def _columns(asked: OneTimeQueryWithRows) -> list[str]:
     names: Iterable[str] = (name for rows in asked.relations.values() for name in rows.schema.names)
     return list(dict.fromkeys(names))

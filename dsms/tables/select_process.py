@@ -6,12 +6,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import msgspec
 
+from dsms.model.statement_result import EncodedRows
+from dsms.tables.not_finite import NotFinite
 from dsms.tables.one_time import casts_of
 from dsms.tables.one_time_query import OneTimeQueryWithRows
 from dsms.tables.refusals import EngineRefusal
@@ -25,7 +28,7 @@ _MB = 1024 * 1024
 _POLL_S = 0.05
 #: The most seconds that a process may take to start.
 _START_S = 120.0
-#: The longest first part of an answer: names of columns, or a reason.
+#: The longest first part of an answer, names of columns or a reason, without the places of numbers that are not finite.
 _LONGEST_OUTCOME = 4 * _MB
 Form = Literal["json", "arrow"]
 _ENVIRONMENT = {
@@ -44,12 +47,18 @@ class EndedWhenIdle(ExternalError):
 @dataclass(frozen=True)
 class Reply:
     """The columns, the number of rows, and the rows as JSON or as an Arrow stream; with JSON also DuckDB's names of the
-    types of the columns."""
+    types of the columns, and the places of numbers that are not finite."""
 
     columns: tuple[str, ...]
     count: int
     rows: bytearray
     types: tuple[str, ...] = ()
+    not_finite: Sequence[NotFinite] = ()
+
+    @property
+    def encoded(self) -> EncodedRows:
+        """The rows that are JSON."""
+        return EncodedRows(self.rows, self.count, self.not_finite)
 
 
 class SelectProcess:
@@ -102,13 +111,13 @@ class SelectProcess:
         request = Request(asked.sql, given, form, rows, most, list(asked.functions))
         for content in (msgspec.msgpack.encode(request), *streams.values()):
             self._send(content, budget)
-        outcome = msgspec.msgpack.decode(self._receive(_LONGEST_OUTCOME, budget), type=Outcome)
+        outcome = msgspec.msgpack.decode(self._receive(_LONGEST_OUTCOME + most, budget), type=Outcome)
         # an Arrow stream is a little larger than its rows
         body = self._receive(2 * most + _MB, budget)
         self.reusable = outcome.failed != "memory"
         if outcome.failed:
             _refuse(outcome, budget)
-        return Reply(tuple(outcome.columns), outcome.rows, body, tuple(outcome.types))
+        return Reply(tuple(outcome.columns), outcome.rows, body, tuple(outcome.types), outcome.not_finite)
 
     def _await_start(self, budget: Budget) -> None:
         """Waits until the process can take a query. This does not count as time of the statement: on a busy machine,

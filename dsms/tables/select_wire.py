@@ -11,6 +11,8 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
+from dsms.tables.not_finite import NotFinite
+
 
 class WorkerLimits(msgspec.Struct, frozen=True):
     """How much memory a query may take in addition to what it reads, and the niceness of the process."""
@@ -49,13 +51,15 @@ class Request(msgspec.Struct, frozen=True):
 
 class Outcome(msgspec.Struct, frozen=True):
     """The columns, with DuckDB's names of their types, and the number of the rows that follow; or the limit that was
-    exceeded (`sql`: DuckDB refuses the query)."""
+    exceeded (`sql`: DuckDB refuses the query). `not_finite` are the rows and columns of numbers that JSON shows as
+    null."""
 
     columns: list[str] = []
     rows: int = 0
     failed: Literal["", "sql", "memory", "rows", "bytes"] = ""
     reason: str = ""
     types: list[str] = []
+    not_finite: list[NotFinite] = []
 
 
 def stream_of(table: pa.Table) -> pa.Buffer:

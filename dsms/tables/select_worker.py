@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from dsms.tables.database import connect, register
 from dsms.tables.engine_functions import reason_of, registered, warm_up
+from dsms.tables.not_finite import NotFinite, float_columns, not_finite
 from dsms.tables.select_wire import Outcome, Request, WorkerLimits, stream_of
 from dsms.tables.times_in_range import check_times_in_columns, check_times_in_rows, time_columns
 from operators.core.errors import UserError
@@ -32,6 +33,8 @@ _IDLE_S = 600.0
 _MB = 1024 * 1024
 _CHUNK_ROWS = 256
 _LARGEST_PART = 16 * _MB
+#: About the size of the place of a number that is not finite.
+_PLACE_BYTES = 20
 
 
 class Exceeded(Exception):
@@ -87,14 +90,16 @@ def _answered(cursor: duckdb.DuckDBPyConnection, request: Request) -> tuple[Outc
     columns = [column[0] for column in cursor.description or []]
     types = [str(column[1]) for column in cursor.description or []]
     rows, body, times = 0, bytearray(b"["), time_columns(types)
+    floats, infinite = float_columns(types), list[NotFinite]()
     while chunk := cursor.fetchmany(_CHUNK_ROWS):
         check_times_in_rows(columns, times, chunk)
+        infinite += not_finite(chunk, floats, rows)
         for row in chunk:
             body += b"," if rows else b""
             body += msgspec.json.encode(row, enc_hook=str)
             rows += 1
-            _check(request, rows, len(body))
-    return Outcome(columns, rows, types=types), body + b"]"
+            _check(request, rows, len(body) + _PLACE_BYTES * len(infinite))
+    return Outcome(columns, rows, types=types, not_finite=infinite), body + b"]"
 
 
 def _check(request: Request, rows: int, size: int) -> None:

@@ -32,8 +32,9 @@ _ROWS: Final = {"pg_catalog": catalog_rows.ROWS, "information_schema": informati
 #: The columns that PostgreSQL adds to each relation, beside `tableoid`.
 _SYSTEM_COLUMNS: Final = {"xmin": 1, "xmax": 0, "cmin": 0, "cmax": 0}
 _FUNCTIONS: Final = NAMES_OF_FUNCTIONS | SESSION_FUNCTIONS
-#: A text without any of these is no query of the catalog.
-_SIGNS: Final = re.compile(r"pg_|information_schema|::\s*reg|\b(?:" + "|".join(sorted(_FUNCTIONS)) + r")\b")
+#: A text without any of these, or one of the functions, is no query of the catalog.
+_SIGNS: Final = re.compile(r"pg_|information_schema|::\s*reg")
+_WORD: Final = re.compile(r"\w+")
 
 
 def catalog_query(sql: str) -> exp.Query | None:
@@ -44,7 +45,8 @@ def catalog_query(sql: str) -> exp.Query | None:
     >>> catalog_query("SELECT CASE WHEN has_table_privilege('rooms', 'SELECT') THEN 1 END") is None
     False
     """
-    if not _SIGNS.search(sql.lower()):
+    plain = sql.lower()
+    if not _SIGNS.search(plain) and _FUNCTIONS.isdisjoint(_WORD.findall(plain)):
         return None
     with suppress(SqlError), readable_sqlglot_errors():
         parsed = sqlglot.parse(with_numbers_for_oids(sql), dialect="postgres")

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Final
 
+from dsms.coordinator.postgres.catalog_rows import VIEW_INDEXES
 from dsms.coordinator.postgres.catalog_types import format_type_sql
 from dsms.coordinator.postgres.session_values import SHOWN
 from operators.core.quoting import quoted_text
@@ -31,6 +32,8 @@ _NAME_OF: Final = (
 #: The columns of a list with their numbers: a row for each item.
 _EXPANDED = "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))"
 _QUOTED = """CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a ELSE '"' || replace(a, '"', '""') || '"' END"""
+#: psql lists what is visible, and fails for an index without an access method, as that of a view.
+_VISIBLE: Final = f"a IS NOT NULL AND a NOT BETWEEN {VIEW_INDEXES.start} AND {VIEW_INDEXES.stop - 1}"
 _SETTINGS = " ".join(f"WHEN {quoted_text(name)} THEN {quoted_text(value)}" for name, value in SHOWN.items())
 #: The texts of functions with as many of the parameters `a`, `b`, `c`, `d` as the numbers say.
 _FUNCTIONS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
@@ -70,9 +73,10 @@ _FUNCTIONS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
          "has_type_privilege", "pg_has_role"), ((2, 3), "true"),
     ),
     "has_column_privilege": ((3, 4), "true"),
+    "pg_table_is_visible": ((1,), _VISIBLE),
     **dict.fromkeys(
         ("pg_collation_is_visible", "pg_conversion_is_visible", "pg_function_is_visible", "pg_opclass_is_visible",
-         "pg_operator_is_visible", "pg_opfamily_is_visible", "pg_statistics_obj_is_visible", "pg_table_is_visible",
+         "pg_operator_is_visible", "pg_opfamily_is_visible", "pg_statistics_obj_is_visible",
          "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible",
          "pg_type_is_visible"),
         ((1,), "true"),

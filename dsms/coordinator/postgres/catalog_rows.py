@@ -22,6 +22,8 @@ PUBLIC: Final = 2200
 _PG_CATALOG, _INFORMATION_SCHEMA, _OWNER, _BTREE, _HEAP = 11, 13_000, 10, 403, 2
 #: The OIDs of objects, indexes, and constraints begin here; the objects' numbers are added.
 _OBJECTS, _INDEXES, _KEYS, _CHECKS = 16_384, 2**29, 2**30, 2**30 + 2**29
+#: The OIDs of the indexes of views and queries, which are not visible in lists.
+VIEW_INDEXES: Final = range(2**29 + 2**28, 2**30)
 #: The OIDs of functions begin here.
 _FUNCTIONS: Final = 15_000
 _ANY: Final = 2276
@@ -69,9 +71,9 @@ def definitions(objects: Sequence[ReadableObject]) -> Rows:
     for item in _keyed(objects):
         keys = list(map(shown_name, item.keys))
         yield {"oid": _KEYS + item.number, "definition": f"PRIMARY KEY ({', '.join(keys)})"}
-        yield {"oid": _INDEXES + item.number, "definition": _index_sql(item)}
+        yield {"oid": _index_oid(item), "definition": _index_sql(item)}
         for at, key in enumerate(keys, 1):
-            yield {"oid": _INDEXES + item.number, "part": at, "definition": key}
+            yield {"oid": _index_oid(item), "part": at, "definition": key}
 
 
 def _index_sql(item: ReadableObject) -> str:
@@ -120,9 +122,18 @@ def _classes(objects: Sequence[ReadableObject]) -> Rows:
         }  # fmt: skip
     for item in _keyed(objects):
         yield shared | {
-            "oid": _INDEXES + item.number, "relname": key_name(item), "relkind": "i", "relnatts": len(item.keys),
-            "relreplident": "n", "relam": _BTREE, "relispopulated": True,
+            "oid": _index_oid(item), "relname": key_name(item), "relkind": "i", "relnatts": len(item.keys),
+            "relreplident": "n", "relam": _access_method(item), "relispopulated": True,
         }  # fmt: skip
+
+
+def _index_oid(item: ReadableObject) -> int:
+    return (_INDEXES if relkind(item) == "r" else VIEW_INDEXES.start) + item.number
+
+
+def _access_method(item: ReadableObject) -> int:
+    """That of the index of a key. The index of a view has none: dbt would drop an index that a model does not have."""
+    return _BTREE if relkind(item) == "r" else 0
 
 
 def _attributes(objects: Sequence[ReadableObject]) -> Rows:
@@ -135,7 +146,7 @@ def _attributes(objects: Sequence[ReadableObject]) -> Rows:
             }
         kinds = {name: kind for _, (name, kind, _) in columns}
         for at, key in enumerate(item.keys, 1):
-            yield _attribute(_INDEXES + item.number, at, key, kinds[key])
+            yield _attribute(_index_oid(item), at, key, kinds[key])
 
 
 def _attribute(oid: int, at: int, name: str, kind: ColumnType) -> dict[str, object]:
@@ -162,7 +173,7 @@ def _indexes(objects: Sequence[ReadableObject]) -> Rows:
     for item in _keyed(objects):
         count = len(item.keys)
         yield {
-            "indexrelid": _INDEXES + item.number, "indrelid": oid_of(item), "indnatts": count, "indnkeyatts": count,
+            "indexrelid": _index_oid(item), "indrelid": oid_of(item), "indnatts": count, "indnkeyatts": count,
             "indkey": _key_numbers(item), "indoption": [0] * count, "indclass": [0] * count,
             "indcollation": [0] * count, "indisunique": True, "indisprimary": True, "indimmediate": True,
             "indisvalid": True, "indisready": True, "indislive": True,
@@ -175,7 +186,7 @@ def _constraints(objects: Sequence[ReadableObject]) -> Rows:
     for item in _keyed(objects):
         yield shared | {
             "oid": _KEYS + item.number, "conname": key_name(item), "contype": "p", "conrelid": oid_of(item),
-            "conindid": _INDEXES + item.number, "conkey": _key_numbers(item),
+            "conindid": _index_oid(item), "conkey": _key_numbers(item),
         }  # fmt: skip
     for item in objects:
         for at, name in enumerate(item.checks):

@@ -5,7 +5,7 @@ declared. So a cursor needs no transaction. The end of a transaction closes thos
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
 from dsms.coordinator.postgres.parameters import without_comments, words
@@ -37,6 +37,16 @@ class CursorFailure(Exception):
     def __init__(self, code: str, reason: str, hint: str | None = None) -> None:
         super().__init__(reason)
         self.failure = SqlFailure(code, reason, hint)
+
+
+def same_cursor(name: str) -> CursorFailure:
+    """There is a cursor of this name already."""
+    return CursorFailure("42P03", f'cursor "{name}" already exists', f'CLOSE "{name}" first')
+
+
+def no_cursor(name: str) -> CursorFailure:
+    """There is no cursor of this name."""
+    return CursorFailure("34000", f'cursor "{name}" does not exist', "DECLARE it first")
 
 
 @dataclass
@@ -112,16 +122,16 @@ class Cursors:
     opened: dict[str, Cursor] = field(default_factory=dict)
     of_portals: dict[str, Cursor] = field(default_factory=dict)
 
-    def declared(self, sql: str) -> Declared | None:
-        """The DECLARE in a text; None for any other statement. Raises CursorFailure if there are too many cursors, or
-        one of this name."""
+    def declared(self, sql: str, others: Container[str] = ()) -> Declared | None:
+        """The DECLARE in a text; None for any other statement. `others` are the names of other cursors. Raises
+        CursorFailure if there are too many cursors, or one of this name."""
         if (found := _DECLARE.fullmatch(without_comments(sql))) is None:
             return None
-        name = _name(found["name"])
-        if name in self.opened:
-            raise CursorFailure("42P03", f'cursor "{name}" already exists', f'CLOSE "{name}" first')
+        name = cursor_name(found["name"])
+        if name in self.opened or name in others:
+            raise same_cursor(name)
         if not found["query"].lstrip().startswith("(") and words(found["query"], 1) not in _READING:
-            raise CursorFailure("42P11", "a cursor is for SELECT, WITH or VALUES")
+            raise CursorFailure("42P11", "a cursor is for SELECT, WITH, VALUES or SUBSCRIBE")
         if len(self.opened) >= _MOST_CURSORS:
             raise CursorFailure("53400", f"a session has at most {_MOST_CURSORS} cursors", "close some of them")
         return Declared(name, found["query"].strip().rstrip(";"), (found["hold"] or "").lower() == "with")
@@ -169,13 +179,13 @@ class Cursors:
             self.opened.clear()
             return Outcome(StatementResult("CLOSE CURSOR ALL", ""))
         self._cursor(written)
-        self.opened.pop(_name(written), None)
+        self.opened.pop(cursor_name(written), None)
         return Outcome(StatementResult("CLOSE CURSOR", ""))
 
     def _cursor(self, written: str) -> Cursor:
-        name = _name(written)
+        name = cursor_name(written)
         if (cursor := self.opened.get(name) or self.of_portals.get(name)) is None:
-            raise CursorFailure("34000", f'cursor "{name}" does not exist', "DECLARE it first")
+            raise no_cursor(name)
         return cursor
 
 
@@ -185,7 +195,8 @@ def _count(written: str | None) -> int | None:
     return None if written.lower() == "all" else int(written)
 
 
-def _name(written: str) -> str:
+def cursor_name(written: str) -> str:
+    """The name of a cursor, which is in small letters unless it is written in quotes."""
     return written[1:-1].replace('""', '"') if written.startswith('"') else written.lower()
 
 

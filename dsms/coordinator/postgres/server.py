@@ -9,7 +9,7 @@ import ssl
 import struct
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,8 +29,9 @@ from dsms.coordinator.postgres.session import Session
 from dsms.coordinator.postgres.session_settings import SessionSettings
 from dsms.coordinator.postgres.session_values import SETTINGS
 from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused, typed
+from dsms.coordinator.postgres.subscription_cursors import Feed
 from dsms.coordinator.postgres.subscriptions import SETTINGS as SUBSCRIPTIONS
-from dsms.coordinator.postgres.subscriptions import Results, Subscribed, Subscription, subscribed
+from dsms.coordinator.postgres.subscriptions import Results, Subscription, subscribed
 from dsms.coordinator.results.feed import Feeds
 from dsms.model.principal import ANYBODY, Caller, Principal
 from operators.core.errors import ConfigError, DsmsError, ExternalError
@@ -125,20 +126,23 @@ class PostgresServer:
     ) -> None:
         """Serves all requests of an admitted client."""
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
-        follow = partial(self._followed, caller, key)
         session = Session(
             partial(self._run, caller, key, SessionSettings()),
-            _Outgoing(writer),
-            follow,
+            _Outgoing(reader, writer),
+            partial(self._followed, caller),
             partial(self._inferred, caller),
+            partial(self._waiting, key),
         )
         known = SETTINGS | {"application_name": settings.get("application_name", "")}
         told = [message(b"S", messages.text(name) + messages.text(value)) for name, value in known.items()]
         await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
         await _say(writer, message(b"K", struct.pack("!ii", *key)))
         await session.ready()
-        while (kind := await reader.readexactly(1)) != b"X":
-            await session.take(kind, await _content(reader))
+        try:
+            while (kind := await reader.readexactly(1)) != b"X":
+                await session.take(kind, await _content(reader))
+        finally:
+            await session.close()
 
     async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
         """The settings that the client sends, after starting TLS if the client asks for it; None if the client only
@@ -207,27 +211,27 @@ class PostgresServer:
 
         return await asyncio.to_thread(parameter_types, sql, given, schemas)
 
-    async def _followed(
-        self, caller: Caller, key: tuple[int, int], wanted: Subscription
-    ) -> AsyncGenerator[Subscribed | list[bytes] | SqlFailure, None]:
-        """The subscription to a result, then its changes, until the client cancels; or an error."""
-        cancelled = self._running[key] = threading.Event()
+    async def _followed(self, caller: Caller, wanted: Subscription) -> Feed:
+        """The subscription to a result, then its changes; or an error."""
         try:
             caller.principal.check_read(wanted.name)
             result = await asyncio.to_thread(self.service.results.result, wanted.name)
             self._feeds = self._feeds or self.service.results.more_feeds(SUBSCRIPTIONS)
             subscription = await subscribed(wanted, result, self._feeds, caller.principal)
-            yield subscription
-            async with aclosing(subscription.lines) as parts:
-                async for lines in parts:
-                    if cancelled.is_set():
-                        yield SqlFailure("57014", "the subscription was cancelled")
-                        return
-                    yield lines
+            async with aclosing(subscription.changes) as parts:
+                yield subscription
+                async for changes in parts:
+                    yield changes
         except DsmsError as error:
             yield refused(error_for(caller.principal, error), "")
+
+    @contextmanager
+    def _waiting(self, key: tuple[int, int]) -> Iterator[threading.Event]:
+        """Inside the block, the client can cancel by its key: then the event is set."""
+        cancelled = self._running[key] = threading.Event()
+        try:
+            yield cancelled
         finally:
-            cancelled.set()
             self._running.pop(key, None)
 
 
@@ -235,6 +239,7 @@ class PostgresServer:
 class _Outgoing:
     """The messages to a client, which are sent together when the client has to see them, or when they are many."""
 
+    reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     content: bytearray = field(default_factory=bytearray)
 
@@ -248,6 +253,22 @@ class _Outgoing:
         """Sends all messages."""
         content, self.content = self.content, bytearray()
         await _say(self.writer, bytes(content))
+
+    def check(self) -> None:
+        """Raises ConnectionError if the client has gone."""
+        if isinstance(self.reader, _Reader) and self.reader.ended:
+            raise ConnectionResetError("the client has closed its connection")
+
+
+class _Reader(asyncio.StreamReader):
+    """Knows whether the client has ended its messages, even while some of them are unread."""
+
+    ended = False
+
+    def feed_eof(self) -> None:
+        """Notes the end."""
+        self.ended = True
+        super().feed_eof()
 
 
 def _settings(content: Reader) -> Iterator[tuple[str, str]]:
@@ -276,9 +297,12 @@ def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
     ready, loop = threading.Event(), asyncio.new_event_loop()
     stopping = asyncio.Event()
 
+    def connection() -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(_Reader(limit=2**16, loop=loop), server.client, loop=loop)
+
     async def serve() -> None:
         try:
-            listening = await asyncio.start_server(server.client, host, port, limit=2**16)
+            listening = await loop.create_server(connection, host, port)
         except OSError as error:
             begun.append(error)
             ready.set()

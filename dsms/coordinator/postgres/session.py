@@ -6,9 +6,11 @@ PostgreSQL, it skips the messages between an error of the extended protocol and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Protocol
 
 from dsms.coordinator.postgres import messages
@@ -17,7 +19,8 @@ from dsms.coordinator.postgres.literals import literal, null_of
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
 from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure, described_by, gives_rows, refused
-from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, subscription_of
+from dsms.coordinator.postgres.subscription_cursors import Feed, SubscriptionCursors
+from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, copy_line, subscription_of
 from dsms.coordinator.postgres.values import Unwritable, writer_of
 from dsms.coordinator.postgres.wire_types import TEXT
 from dsms.model.statement_result import Row
@@ -27,9 +30,15 @@ from operators.core.errors import SqlError
 Run = Callable[[str], Awaitable[Outcome | SqlFailure]]
 #: The types of the parameters of a statement, as OIDs, from those that the client has given.
 Infer = Callable[[str, tuple[int, ...]], Awaitable[tuple[int, ...]]]
-#: Follows a result: yields the subscription, then lines of changes, and the error if it fails.
-Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | SqlFailure, None]]
+#: Follows a result: yields the subscription, then batches of changes, and the error if it fails.
+Follow = Callable[[Subscription], Feed]
+#: Notes inside a block that the client waits; the event is set when the client cancels.
+Waiting = Callable[[], AbstractContextManager[Event]]
 _ROWS_A_PIECE = 256
+#: The beginning of a statement that may be about a cursor.
+_ABOUT_CURSORS = re.compile(
+    r"(?:\s|--[^\n]*\n|(?>/\*.*?\*/))*+(?:declare|fetch|move|close|discard)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 class Outgoing(Protocol):
@@ -41,6 +50,10 @@ class Outgoing(Protocol):
 
     async def flush(self) -> None:
         """Sends all messages."""
+        ...
+
+    def check(self) -> None:
+        """Raises ConnectionError if the client has gone."""
         ...
 
 
@@ -81,11 +94,20 @@ class Session:
     outgoing: Outgoing
     follow: Follow
     infer: Infer
+    waiting: Waiting
     prepared: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
     cursors: Cursors = field(default_factory=Cursors)
     state: bytes = messages.IDLE
     _skipping: bool = False
+    _subscriptions: SubscriptionCursors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._subscriptions = SubscriptionCursors(self.follow)
+
+    async def close(self) -> None:
+        """Ends the subscriptions of the session."""
+        await self._subscriptions.close()
 
     async def take(self, kind: bytes, content: bytes) -> None:
         """Answers one message. Raises Malformed if it is invalid."""
@@ -144,10 +166,12 @@ class Session:
 
     async def _ran_statement(self, sql: str) -> Outcome | SqlFailure:
         """The outcome of a statement, which may be about a cursor."""
+        if _ABOUT_CURSORS.match(sql) is None:
+            return await self.run(sql)
         try:
-            if (outcome := self.cursors.answer(sql)) is not None:
+            if (outcome := await self._subscribed(sql) or self.cursors.answer(sql)) is not None:
                 return outcome
-            if (declared := self.cursors.declared(sql)) is None:
+            if (declared := self.cursors.declared(sql, self._subscriptions.opened)) is None:
                 return await self.run(sql)
             answered = await self.run(declared.query)
             if isinstance(answered, SqlFailure):
@@ -157,25 +181,45 @@ class Session:
         except CursorFailure as error:
             return error.failure
 
+    async def _subscribed(self, sql: str) -> Outcome | None:
+        """The outcome of a statement about a cursor over SUBSCRIBE; None for any other. FETCH ends when the client goes
+        or cancels it."""
+        with self.waiting() as cancelled:
+
+            def check() -> None:
+                self.outgoing.check()
+                if cancelled.is_set():
+                    raise CursorFailure("57014", "FETCH was cancelled")
+
+            inside = self.state == messages.IN_TRANSACTION
+            opened = await self._subscriptions.declared(sql, self.cursors.opened, inside=inside)
+            return opened or await self._subscriptions.answer(sql, check)
+
     async def _copied(self, wanted: Subscription) -> SqlFailure | None:
         """Sends the changes of a result by COPY until they end. Returns the error if one has ended them early."""
-        count = 0
-        async with aclosing(self.follow(wanted)) as parts:
-            async for part in parts:
-                match part:
-                    case SqlFailure():
-                        return part
-                    case Subscribed(columns=columns):
-                        await self.outgoing.add(messages.copy_out(2 + len(columns)))
-                    case lines:
-                        count += len(lines)
-                        await self.outgoing.add(b"".join(message(b"d", line) for line in lines))
-                await self.outgoing.flush()
+        count, names = 0, list[str]()
+        with self.waiting() as cancelled:
+            async with aclosing(self.follow(wanted)) as parts:
+                async for part in parts:
+                    match part:
+                        case SqlFailure():
+                            return part
+                        case Subscribed(schema=schema):
+                            names = schema.names
+                            await self.outgoing.add(messages.copy_out(2 + len(names)))
+                        case changes:
+                            count += len(changes)
+                            lines = (message(b"d", copy_line(change, names)) for change in changes)
+                            await self.outgoing.add(b"".join(lines))
+                    await self.outgoing.flush()
+                    self.outgoing.check()
+                    if cancelled.is_set():
+                        return SqlFailure("57014", "the subscription was cancelled")
         await self.outgoing.add(message(b"c") + message(b"C", messages.text(f"COPY {count}")))
         return None
 
     async def _answer(self, outcome: Outcome) -> None:
-        self._note(outcome)
+        await self._note(outcome)
         for said in outcome.result.notices:
             await self.outgoing.add(messages.notice(said))
         if outcome.types:
@@ -183,9 +227,10 @@ class Session:
             await self._rows(outcome, [], outcome.result.rows[:])
         await self.outgoing.add(message(b"C", messages.text(outcome.tag)))
 
-    def _note(self, outcome: Outcome) -> None:
+    async def _note(self, outcome: Outcome) -> None:
         if outcome.transaction is False:
             self.cursors.end_transaction()
+            await self._subscriptions.end_transaction()
         if outcome.transaction is not None:
             self.state = messages.IN_TRANSACTION if outcome.transaction else messages.IDLE
 
@@ -229,7 +274,7 @@ class Session:
     async def _describe(self, kind: bytes, name: str) -> None:
         if kind == b"S":
             await self._describe_statement(name)
-        elif (cursor := self.cursors.columns(name)) is not None:
+        elif (cursor := self.cursors.columns(name) or self._subscriptions.columns(name)) is not None:
             await self._tell_columns(cursor, [])
         elif (portal := self.portals.get(name)) is None:
             await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
@@ -246,6 +291,9 @@ class Session:
         oids = [oid or TEXT.oid for oid in prepared.oids]
         content = len(oids).to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
         await self.outgoing.add(message(b"t", content))
+        if (fetched := self._subscriptions.described(prepared.sql)) is not None:
+            await self._tell_columns(fetched, [])
+            return
         described = without_moving(prepared.sql) or described_by(filled(prepared.sql, list(map(null_of, oids))))
         if described is None:
             await self.outgoing.add(message(b"n"))
@@ -269,7 +317,7 @@ class Session:
             if isinstance(outcome, SqlFailure):
                 await self._fail(outcome)
                 return False
-            self._note(outcome)
+            await self._note(outcome)
             portal.cursor = Cursor(outcome, outcome.result.rows[:] if outcome.types else [])
             if portal.name:
                 self.cursors.of_portals[portal.name] = portal.cursor

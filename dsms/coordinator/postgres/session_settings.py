@@ -65,7 +65,7 @@ class SessionSettings:
             case "wait", "default":
                 self.wait_s = 0.0
             case "wait", _:
-                self.wait_s = _seconds(value)
+                self.wait_s = seconds_of(value, "dsms.wait")
             case "freshness", written if written in (*_ON, *_OFF, "default"):
                 self.freshness = written in _ON
             case "freshness", _:
@@ -88,11 +88,16 @@ class SessionSettings:
                 raise _unknown(name)
 
 
-def _seconds(value: str) -> float:
+def seconds_of(value: str, name: str) -> float:
+    """The seconds of a time as text. Raises UserError if it is not a time of at most an hour; `name` is what it is for.
+
+    >>> seconds_of("1s", "the timeout"), seconds_of("1500 ms", "the timeout"), seconds_of("2", "the timeout")
+    (1.0, 1.5, 2.0)
+    """
     found = _SECONDS.fullmatch(value)
     seconds = float(found[1]) * _UNITS[found[2].lower()] if found is not None else _LONGEST_WAIT_S + 1
     if seconds > _LONGEST_WAIT_S:
-        raise UserError(f'dsms.wait is a time of at most one hour, not "{value}"', hint="write SET dsms.wait = '10 s'")
+        raise UserError(f'{name} is a time of at most one hour, not "{value}"', hint="write a time such as '10 s'")
     return seconds
 
 

@@ -25,7 +25,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.sql.parser.dialect import Dsms
 from dsms.statements.registry import parse
 from dsms.tables.one_time_query import OneTimeQueryWithRows
-from dsms.tables.refusals import UnknownColumn
+from dsms.tables.refusals import EngineRefusal, UnknownColumn, without_place
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
@@ -96,7 +96,10 @@ def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading
         return typed(known.result, known.transaction)
     if (query := catalog_query(sql)) is not None:
         question = asked_of_catalog(query, service.readable(caller), caller.principal.name)
-        return _with_catalog_types(typed(service.answered(question.asked, cancelled)), question.vectors)
+        try:
+            return _with_catalog_types(typed(service.answered(question.asked, cancelled)), question.vectors)
+        except EngineRefusal as refusal:
+            raise without_place(refusal) from refusal
     return typed(service.execute(sql, caller, cancelled)[-1])
 
 

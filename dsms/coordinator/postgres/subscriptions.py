@@ -1,4 +1,5 @@
-"""`COPY (SUBSCRIBE result) TO STDOUT`: the changes of a result as lines of COPY, as they are committed.
+"""SUBSCRIBE: the changes of a result as they are committed, for cursors, and as lines of `COPY (SUBSCRIBE result) TO
+STDOUT`.
 
 A line has the instant of a change, its operation (`+`, `u` or `-`) and the values of the row. If a row of a result with
 a key is removed, its columns outside the key are \\N.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
+import pyarrow as pa
 
 from dsms.coordinator.http.results_api import while_permitted
 from dsms.coordinator.results.change_documents import Followed
@@ -23,11 +25,10 @@ from operators.core.errors import ExternalError, SqlError
 
 #: A cancel or a disconnect of the client is noticed after this many seconds without a change.
 SETTINGS = FeedSettings(keep_alive_s=1.0)
-_COPY = re.compile(
-    r"""\s* copy \s* \( \s* (subscribe|tail) \s+ (to\s+)? (?P<name> "(?:[^"]|"")+" | \w+ ) \s*
-        (with \s* \( (?P<options> [^()]* ) \) )? \s* \) \s* to \s+ stdout \s* ;? \s* """,
-    re.IGNORECASE | re.VERBOSE,
-)
+_SUBSCRIBE = r"""(subscribe|tail) \s+ (to\s+)? (?P<name> "(?:[^"]|"")+" | \w+ ) \s*
+    (with \s* \( (?P<options> [^()]* ) \) \s* )?"""
+_COPY = re.compile(rf"\s* copy \s* \( \s* {_SUBSCRIBE} \) \s* to \s+ stdout \s* ;? \s*", re.IGNORECASE | re.VERBOSE)
+_ALONE = re.compile(rf"\s* {_SUBSCRIBE} ;? \s*", re.IGNORECASE | re.VERBOSE)
 _OPTION = re.compile(r"\s*(snapshot|follow)\s*(?:=\s*)?(true|false)?\s*", re.IGNORECASE)
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -49,8 +50,22 @@ def subscription_of(sql: str) -> Subscription | None:
     >>> subscription_of("SELECT 1")
     """
     found = _COPY.fullmatch(sql)
-    if found is None:
-        return None
+    return None if found is None else _subscription(found)
+
+
+def subscription_after(sql: str) -> Subscription:
+    """The subscription that a cursor is over. Raises SqlError if the text is not SUBSCRIBE, and for unknown options.
+
+    >>> subscription_after("SUBSCRIBE TO hot WITH (SNAPSHOT = false)").snapshot
+    False
+    """
+    if (found := _ALONE.fullmatch(sql)) is None:
+        hint = "write SUBSCRIBE [TO] name [WITH (SNAPSHOT = true | false)]"
+        raise SqlError(f'"{sql.strip()}" is not a subscription: SUBSCRIBE takes one name', hint=hint)
+    return _subscription(found)
+
+
+def _subscription(found: re.Match[str]) -> Subscription:
     written, options = found["name"], {}
     for option in filter(str.strip, (found["options"] or "").split(",")):
         if (read := _OPTION.fullmatch(option)) is None:
@@ -58,6 +73,10 @@ def subscription_of(sql: str) -> Subscription | None:
         options[read[1].lower()] = (read[2] or "true").lower() == "true"
     name = written[1:-1].replace('""', '"') if written.startswith('"') else written
     return Subscription(name, **options)
+
+
+#: A change: its operation `op`, its instant `ts`, and its `row`, or, if only that is known, its `key`.
+Change = dict[str, Any]
 
 
 class Results(Protocol):
@@ -74,11 +93,10 @@ class Results(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The columns of a result, and batches of its changes as lines of COPY. A batch is empty if there was no change for
-    a while."""
+    """The columns of a result, and batches of its changes. A batch is empty if there was no change for a while."""
 
-    columns: tuple[str, ...]
-    lines: AsyncGenerator[list[bytes], None]
+    schema: pa.Schema
+    changes: AsyncGenerator[list[Change], None]
 
 
 async def subscribed(wanted: Subscription, result: Followed, feeds: Feeds, principal: Principal) -> Subscribed:
@@ -86,21 +104,20 @@ async def subscribed(wanted: Subscription, result: Followed, feeds: Feeds, princ
     followed."""
     start: From = "earliest" if wanted.snapshot else "latest"
     text = await feeds.opened(FeedRequest(result, "ndjson", None, start, wanted.follow))
-    names = tuple(result.schema.names)
 
-    async def lines() -> AsyncGenerator[list[bytes], None]:
+    async def changes() -> AsyncGenerator[list[Change], None]:
         async with aclosing(text):
             async for part in while_permitted(text, principal.until, time.time):
                 documents = [msgspec.json.decode(line) for line in part.splitlines() if line.strip()]
                 for document in documents:
                     if document.get("event") == "end" and document["reason"] != "end":
                         raise ExternalError(document["message"])
-                yield [copy_line(document, names) for document in documents if "op" in document]
+                yield [document for document in documents if "op" in document]
 
-    return Subscribed(names, lines())
+    return Subscribed(result.schema, changes())
 
 
-def copy_line(change: dict[str, Any], columns: Sequence[str]) -> bytes:
+def copy_line(change: Change, columns: Sequence[str]) -> bytes:
     """A change in the text format of COPY.
 
     >>> copy_line({"op": "u", "ts": 5, "row": {"a": "x\\ty", "b": None}}, ["a", "b"])

@@ -22,7 +22,7 @@ from dsms.model.freshness import answered_at, behind_ms
 from dsms.model.limits import Limits
 from dsms.model.objects import Query
 from dsms.model.principal import Principal
-from dsms.model.statement_result import EncodedRows, StatementResult
+from dsms.model.statement_result import StatementResult
 from dsms.registration.object_columns import schema_and_keys
 from dsms.statements.registry import parse, resolved_statement
 from dsms.tables.one_time_query import OneTimeQuery, one_time_query_of
@@ -85,9 +85,8 @@ class PointSelects:
             instant, rows = self._relations.rows_by_key(select.view, select.keys, catalog, budget)
         if rows.num_rows > self._limits.select_rows:
             raise limit_exceeded("select_rows", f"the answer has more than {self._limits.select_rows} rows")
-        content = select.asked.answer(rows)
-        budget.check_answer(len(content))
-        answered = EncodedRows(content, rows.num_rows)
+        answered = select.asked.answer(rows)
+        budget.check_answer(len(answered.json))
         return fresh(StatementResult("SELECT", "", select.asked.shown, answered, types=select.asked.types), instant)
 
     def _meant(self, shape: TextShape, catalog: Catalog) -> tuple[PointQuery, Query, pa.Schema] | None:

@@ -30,7 +30,7 @@ from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.limits import Limits
 from dsms.model.objects import Table
 from dsms.model.principal import Principal
-from dsms.model.statement_result import EncodedRows, StatementResult
+from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.planner.physical.parts.links import link_topics
 from dsms.registration.table_targets import writable
@@ -191,7 +191,7 @@ class TableStatements:
             asked = returning_query(statement, catalog, effects, content, now)
             reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
-        verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
+        verb, rows = type(statement).__name__.upper(), reply.encoded
         return StatementResult(verb, counted(count, instant), reply.columns, rows, name=table.name, types=reply.types)
 
     def select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
@@ -205,7 +205,7 @@ class TableStatements:
                 reply, seen = read.asking.answered(relation, read.instant, answer, check_size=budget.check_relation)
             else:
                 reply = self._quick.reply(read.asking.over(relation), "json", budget)
-        rows, notices = EncodedRows(reply.rows, reply.count), tuple(map(str, seen))
+        rows, notices = reply.encoded, tuple(map(str, seen))
         return fresh(StatementResult("SELECT", "", reply.columns, rows, notices, types=reply.types), read.instant)
 
     def point_select(self, sql: str) -> PointSelect | None:
@@ -220,7 +220,7 @@ class TableStatements:
         """DuckDB's answer to a query over the relations that the query comes with."""
         with self._selects.admitted(cancelled) as budget:
             reply = self._quick.reply(asked, "json", budget)
-        rows = EncodedRows(reply.rows, reply.count)
+        rows = reply.encoded
         return StatementResult("SELECT", f"{reply.count} rows", reply.columns, rows, types=reply.types)
 
     def _common_instant(self, asking: Asking, catalog: Catalog) -> int | None:

@@ -74,7 +74,12 @@ def test_the_answer_of_duckdb(sql: str) -> None:
     columns, expected, types = typed_answer(one_time_query_of(statement.select, catalog()).over(lambda _: ROWS))
     written = [[value.isoformat() if isinstance(value, dt.datetime) else value for value in row] for row in expected]
     as_json = json.loads(json.dumps(written).replace("NaN", "null"))
-    assert (query.shown, query.types, sorted(json.loads(rows), key=str)) == (columns, types, sorted(as_json, key=str))
+    assert (query.shown, query.types, sorted(json.loads(rows.json), key=str)) == (
+        columns,
+        types,
+        sorted(as_json, key=str),
+    )
+    assert sorted(repr(row) for row in rows) == sorted(repr(tuple(row)) for row in written)
 
 
 def test_two_key_columns_take_the_literals_in_any_order() -> None:

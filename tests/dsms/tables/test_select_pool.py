@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import signal
 import threading
@@ -44,6 +45,17 @@ def ask(pool: SelectPool, sql: str, limits: Limits | None = None, **relations: p
     rows: list[list[object]] = json.loads(reply.rows)
     assert reply.count == len(rows)
     return rows
+
+
+def test_numbers_that_are_not_finite_are_null_in_json_and_themselves_as_values(pool: SelectPool) -> None:
+    given = pa.table({"k": [1, 2, 3, 4], "d": [float("inf"), None, 1.5, float("-inf")]})
+    with pool.admitted() as budget:
+        asked = OneTimeQueryWithRows("SELECT d, k, CAST('NaN' AS FLOAT) AS f FROM r ORDER BY k", {"r": given})
+        reply = pool.reply(asked, "json", budget)
+    assert json.loads(reply.rows) == [[None, 1, None], [None, 2, None], [1.5, 3, None], [None, 4, None]]
+    rows = reply.encoded[:]
+    assert [row[:2] for row in rows] == [(float("inf"), 1), (None, 2), (1.5, 3), (float("-inf"), 4)]
+    assert all(isinstance(row[2], float) and math.isnan(row[2]) for row in rows)
 
 
 def pid_of(pool: SelectPool) -> int:

@@ -86,9 +86,13 @@ JDBC = {
         ci.relname AS INDEX_NAME, (information_schema._pg_expandarray(i.indkey)).n AS ORDINAL_POSITION,
         ci.oid AS CI_OID, i.indoption AS I_INDOPTION, am.amname AS AM_NAME FROM pg_catalog.pg_class ct
         JOIN pg_catalog.pg_index i ON (ct.oid = i.indrelid) JOIN pg_catalog.pg_class ci ON (ci.oid = i.indexrelid)
-        JOIN pg_catalog.pg_am am ON (ci.relam = am.oid) WHERE true AND ct.relname = 'revenue') AS tmp""": [
-        (False, "revenue_pkey", 1, "customer", "A"),
-    ],
+        JOIN pg_catalog.pg_am am ON (ci.relam = am.oid) WHERE true AND ct.relname = 'pair') AS tmp
+        ORDER BY ORDINAL_POSITION""": [(False, "pair_pkey", 1, "a", "A"), (False, "pair_pkey", 2, "b", "A")],
+    # the question of dbt for the indexes of a model, of which it drops those that are not in the model's file
+    """select i.relname as name, m.amname as method, array_to_string(array_agg(a.attname), ',') as column_names
+        from pg_index ix join pg_class i on i.oid = ix.indexrelid join pg_am m on m.oid=i.relam
+        join pg_class t on t.oid = ix.indrelid join pg_attribute a on a.attrelid = t.oid and a.attnum = ANY(ix.indkey)
+        where t.relname IN ('revenue', 't') and t.relkind in ('r', 'm') group by 1, 2""": [("t_pkey", "btree", "k")],
     # getImportedKeys
     """SELECT pkc.relname AS "PKTABLE_NAME", pos.n AS "KEY_SEQ" FROM pg_catalog.pg_class pkc,
         pg_catalog.pg_attribute pka, pg_catalog.pg_constraint con, pg_catalog.generate_series(1, 32) pos(n)
@@ -154,7 +158,9 @@ def test_all_settings_are_shown(client: Client) -> None:
     assert shown["server_version"] == "15.0" and shown["timezone"] == "UTC"
 
 
-def test_an_unknown_function_has_its_own_error(client: Client) -> None:
+def test_unknown_columns_and_functions_have_their_own_errors(client: Client) -> None:
+    with pytest.raises(psycopg.errors.UndefinedColumn, match='column "relhasoids" does not exist'):
+        client.execute("SELECT relhasoids FROM pg_class")
     with pytest.raises(psycopg.Error, match='function "nothing" does not exist'):
         client.execute("SELECT 'nothing'::pg_catalog.regproc::pg_catalog.oid")
 

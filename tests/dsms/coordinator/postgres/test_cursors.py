@@ -125,6 +125,6 @@ def test_cursors_of_asyncpg(port: int) -> None:
 
 @pytest.mark.parametrize("statement", ["DROP TABLE t", "INSERT INTO t VALUES (9, 'x') RETURNING k", "SHOW TABLES"])
 def test_a_cursor_is_for_queries_only(client: Client, statement: str) -> None:
-    with pytest.raises(psycopg.Error, match="a cursor is for SELECT, WITH or VALUES"):
+    with pytest.raises(psycopg.Error, match="a cursor is for SELECT, WITH, VALUES or SUBSCRIBE"):
         client.execute(f"DECLARE c CURSOR FOR {statement}")
     assert client.execute("SELECT k FROM t ORDER BY k").fetchall() == [(k,) for k, _ in ROWS]
