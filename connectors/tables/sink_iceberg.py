@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
@@ -51,7 +52,7 @@ def iceberg_catalog(place: str) -> Catalog:
         name = place[2:]
         try:
             # the library reads its configuration when it is imported; the present one is passed over it
-            return load_catalog(name, **(Config().get_catalog_config(name) or {}))
+            return load_catalog(name, **cast("dict[str, str]", Config().get_catalog_config(name) or {}))
         except (ValueError, NotInstalledError) as error:  # the error may contain passwords of the configuration
             raise UserError(
                 f'the Iceberg catalog "{name}" cannot be used: {type(error).__name__}',
