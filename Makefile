@@ -5,7 +5,7 @@
 # ARGS=… is passed to pytest or to the benchmarks, LAW_ARGS=… to the benchmark of the delta law.
 
 PYTHON ?= $(shell sh scripts/quickest_python.sh python3.11 python3.12 python3 python3.13)
-MINUTES ?= 48
+MINUTES ?= 45
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -14,7 +14,7 @@ from integration.standalone import standalone
 from integration.workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish, result_topic, undisturbed
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-STEP, PIECES = 60, 4
+STEP, PIECES = 45, 3
 
 
 @pytest.fixture(scope="module")
