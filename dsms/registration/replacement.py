@@ -17,7 +17,7 @@ from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.field_role import defaults_of, names_of
-from dsms.model.objects import Object, Query, Source, Table, kind_of, last_change, number_of
+from dsms.model.objects import FirstOffsets, Object, Query, Source, Table, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.planner.optimizer.start_instants import from_instant
@@ -109,9 +109,15 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     check_plan(node, environment.limits)
     output = statement.output or default_output(node)
     kept = {name: getattr(before, name) for name in (*_FIXED, *_CARRIED)}
+    kept["first_offsets"] = {**before.first_offsets, **_of_other_versions(node, before.first_offsets)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
     draft = with_memory(statement, draft, node)
     return msgspec.structs.replace(draft, id=before.id)
+
+
+def _of_other_versions(node: logical.Node, first: FirstOffsets) -> FirstOffsets:
+    """The first offsets of sources of which the former query read another version: the topic is the same."""
+    return {source.id: first[id] for source in properties.sources(node) for id in source.ids if id in first}
 
 
 def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:

@@ -17,7 +17,15 @@ from dsms.sql.binder.table_constraints import check_expressions
 from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.declarations import column
 from dsms.sql.parser.table_elements import parse_expression
-from dsms.statements.ddl.column_versions import ANOTHER, listed_columns, next_version, own_log, readers_of, with_version
+from dsms.statements.ddl.column_versions import (
+    ANOTHER,
+    declared_text,
+    listed_columns,
+    next_version,
+    own_log,
+    readers_of,
+    with_version,
+)
 from dsms.statements.ddl.columns_text import with_columns
 from dsms.statements.ddl.register_source import declared_columns
 from dsms.statements.object_kinds import check_kind
@@ -113,7 +121,7 @@ def _apply(statement: AddColumns, catalog: Catalog, environment: Environment) ->
         _check_addable(each.definition, log)
     changes = {
         "columns": _columns(log, added, statement.name, environment),
-        "sql": with_columns(log.sql, [each.text for each in added]),
+        "sql": with_columns(declared_text(item, log), [each.text for each in added]),
     }
     version = next_version(log, catalog, changes)
     written = st.CreateTable(statement.name, (), (), statement.sql, defaults)

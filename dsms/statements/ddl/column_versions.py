@@ -61,6 +61,11 @@ def _with_own_columns(item: Object, name: st.Name, catalog: Catalog) -> Source:
     raise name.place.error(f'the columns of "{item.name}" are those of its SELECT', hint)
 
 
+def declared_text(item: Object, log: Source) -> str:
+    """The statement that declares the columns of an object: RENAME of a table changes the text of the table only."""
+    return item.sql if isinstance(item, Table) else log.sql
+
+
 def readers_of(log: Source, name: st.Name, catalog: Catalog, environment: Environment) -> list[Query]:
     """The queries that depend on a source or table. Raises SqlError while one of the objects is being changed."""
     current = catalog.find(log.name)

@@ -5,29 +5,41 @@ A column that a query, a key, a promise or a check uses cannot be dropped. Recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
-from sqlglot import exp
 
-from dsms.model import properties
+from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Object, Query, Source, Table, kind_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
+from dsms.planner.optimizer.optimize import optimize
+from dsms.planner.physical.fragment_plan import planned
 from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.object_columns import column_named
 from dsms.sql.binder.bind import plan_of
+from dsms.sql.binder.scalars.expressions import bind_expression
+from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.queries import selected_expression
-from dsms.statements.ddl.column_versions import ANOTHER, listed_columns, next_version, own_log, readers_of, with_version
+from dsms.statements.ddl.column_versions import (
+    ANOTHER,
+    declared_text,
+    listed_columns,
+    next_version,
+    own_log,
+    readers_of,
+    with_version,
+)
 from dsms.statements.ddl.columns_text import without_column
 from dsms.statements.object_kinds import check_kind
 from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.errors import UserError
+from operators.expressions import columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +90,18 @@ def _apply(statement: DropColumns, catalog: Catalog, environment: Environment) -
     left = tuple(column for column in log.columns if column.name not in [name.text for name in dropped])
     if all(column.name == ROW_NUMBER for column in left):
         raise statement.name.place.error(f'"{item.name}" would have no columns', f"DROP {kind_of(item).upper()} …")
-    sql = log.sql
+    sql = declared_text(item, log)
     for name in dropped:
         _check_free(name, log, item, catalog)
         sql = without_column(sql, name.text)
     gone = tuple(name.text for name in dropped)
     changes = {"columns": left, "sql": sql, "dropped": (*log.dropped, *gone) if log.table else ()}
     version = next_version(log, catalog, changes)
-    after = with_version(_without_comments(catalog, {item.name.lower(), log.name.lower()}, gone), version)
+    if isinstance(item, Table):
+        _check_checks(dropped[0], item, version.schema)
+    shown_in = {stream.name.lower() for stream in catalog.streams() if stream.source.lower() == log.name.lower()}
+    commented = {item.name.lower(), log.name.lower(), *shown_in}
+    after = with_version(_without_comments(catalog, commented, gone), version)
     using = [query for query in readers if _uses(query, log, gone, (catalog, after))]
     _check_unused(dropped[0], using, environment)
     if version.earlier is not None and any(not each.nullable for each in log.columns if each.name in gone):
@@ -100,7 +116,11 @@ def _existing(statement: DropColumns, log: Source) -> list[st.Name]:
     names = [name for name in log.schema.names if not (log.table and name == ROW_NUMBER)]
     have = {name.lower() for name in names}
     wanted = [each.name for each in statement.columns if not (each.if_exists and each.name.text.lower() not in have)]
-    return [st.Name(column_named(name, names, f'"{log.name}"'), name.place) for name in wanted]
+    found = [st.Name(column_named(name, names, f'"{log.name}"'), name.place) for name in wanted]
+    for at, name in enumerate(found):
+        if name.text in (other.text for other in found[:at]):
+            raise name.place.error(f'column "{name.text}" is named twice', "name each column once")
+    return found
 
 
 def _check_free(name: st.Name, log: Source, item: Object, catalog: Catalog) -> None:
@@ -116,7 +136,6 @@ def _roles(name: str, log: Source, item: Object, catalog: Catalog) -> Iterator[s
         yield "TAGGED BY, as the operation of a record"
     if isinstance(item, Table):
         yield from ["the primary key"] if name in item.keys else []
-        yield from (f'check "{check}"' for check, text in item.checks.items() if _reads(text, name))
         return
     yield from (f"constraint {promise.sql}" for promise in log.constraints if promise.column == name)
     for stream in catalog.streams():
@@ -128,27 +147,59 @@ def _roles(name: str, log: Source, item: Object, catalog: Catalog) -> Iterator[s
                 yield f'a constraint of source "{other.name}"'
 
 
-def _reads(condition: str, name: str) -> bool:
-    tree = selected_expression(f"SELECT {condition}")
-    return any(column.name.lower() == name.lower() for column in tree.find_all(exp.Column))
+def _check_checks(place: st.Name, table: Table, left: pa.Schema) -> None:
+    """Raises SqlError for a check of the table that has no meaning over the columns that are left."""
+    for check, text in table.checks.items():
+        try:
+            bind_expression(selected_expression(f"SELECT {text}"), Scope(left, table.name))
+        except UserError:
+            hint = f"create a table without the check: CREATE TABLE … AS SELECT … FROM {table.name}"
+            what = f'column "{place.text}" cannot be dropped: it is used by check "{check}"'
+            raise place.place.error(what, hint) from None
 
 
 def _uses(query: Query, log: Source, gone: tuple[str, ...], catalogs: tuple[Catalog, Catalog]) -> bool:
-    """Whether a query reads one of the columns, and would be refused or have other columns if its text were given after
-    the change. `catalogs` are the ones before and after it."""
+    """Whether the plan of a query needs one of the columns of the version that it reads; or its text, if it were given
+    after the change, would be refused or have other columns. `catalogs` are the ones before and after the change."""
     before, after = catalogs
     read = (source for source in properties.sources(plan_of(query.name, before)) if source.id in log.ids)
     if not any(name in source.schema.names for source in read for name in gone):
         return False
-    try:
-        return bool(_columns_if_given_now(query, after) != _columns_if_given_now(query, before))
-    except UserError:
-        return True
+    given = _columns_if_given_now(query, before)
+    changed = given is not None and given != _columns_if_given_now(query, after)
+    return changed or not _columns_read(query, log, before).isdisjoint(gone)
 
 
-def _columns_if_given_now(query: Query, catalog: Catalog) -> pa.Schema:
+def _columns_read(query: Query, log: Source, catalog: Catalog) -> frozenset[str]:
+    """The columns of the versions of a source on which the result of a query, or of the version before it, depends."""
+    if query.periodic is not None:
+        return frozenset()
+    plan = planned(query, catalog)
+    nodes = [plan.node] if plan.former is None else [plan.node, plan.former]
+    return frozenset[str]().union(*(_needed(optimize(node), None, log.ids) for node in nodes))
+
+
+def _needed(node: logical.Node, wanted: frozenset[str] | None, ids: Sequence[str]) -> frozenset[str]:
+    """The columns of scans of these sources that a plan without unneeded columns reads, if the node above reads the
+    columns `wanted`, or all if it is None."""
+    match node:
+        case logical.StreamScan():
+            known = frozenset[str](node.source.schema.names) if wanted is None else wanted
+            return known if node.source.id in ids else frozenset()
+        case logical.Project():
+            return _needed(node.input, frozenset[str]().union(*(columns(each) for _, each in node.outputs)), ids)
+        case logical.Filter() if wanted is not None:
+            return _needed(node.input, wanted | columns(node.predicate), ids)
+    return frozenset[str]().union(*(_needed(below, None, ids) for below in properties.inputs(node)))
+
+
+def _columns_if_given_now(query: Query, catalog: Catalog) -> pa.Schema | None:
+    """The columns of a query whose text is given now; None if it would be refused."""
     now = msgspec.structs.replace(query, text_of=catalog.ids)
-    return visible(plan_of(query.name, catalog.with_changed(now)))
+    try:
+        return visible(plan_of(query.name, catalog.with_changed(now)))
+    except UserError:
+        return None
 
 
 def _check_unused(name: st.Name, using: list[Query], environment: Environment) -> None:

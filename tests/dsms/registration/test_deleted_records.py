@@ -116,3 +116,12 @@ def test_plans_that_read_all_records_keep_their_fingerprints() -> None:
     source = properties.sources(plan_fragment(after(SQL), 1).queries[query(after(SQL), "Whole").id].node)[0]
     scan = logical.StreamScan(source, "A", ())
     assert fingerprint(scan) != fingerprint(logical.StreamScan(source, "A", (), first=((0, 9),)))
+
+
+def test_after_an_alter_a_query_is_replaced_from_the_same_first_records_on() -> None:
+    catalog = after(REST, after(SQL), t={0: 9, 1: 0})
+    catalog = after("ALTER SOURCE T ADD COLUMN w INT", catalog, t={0: 9, 1: 0})
+    replaced = after(f"CREATE OR REPLACE {REST[7:-1]} HAVING SUM(v) > 1", catalog, t={0: 9, 1: 0})
+    (read,) = properties.sources(plan_fragment(replaced, 1).queries[query(replaced, "Rest").id].node)
+    first = query(catalog, "Rest").first_offsets
+    assert query(replaced, "Rest").first_offsets == {**first, read.id: {0: 9, 1: 0}} and read.id not in first

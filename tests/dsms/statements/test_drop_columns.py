@@ -144,3 +144,63 @@ def test_only_queries_that_read_the_column_use_it(session: LocalSession) -> None
 def test_the_text_without_a_column(sql: str, name: str, left: str) -> None:
     assert without_column(sql, name) == left
     assert with_columns(left, ["z STRUCT<x INT, y INT>"]).count("z STRUCT<x INT, y INT>)") == 1
+
+
+PAIR = """CREATE TABLE P (k INT PRIMARY KEY, x INT, y INT); CREATE TABLE Q (k INT PRIMARY KEY, x INT, y INT);
+INSERT INTO P VALUES (1, 1, 1), (2, 2, 2); INSERT INTO Q VALUES (1, 1, 1), (2, 9, 2)"""
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT k FROM P NATURAL JOIN Q",
+        "SELECT a, b FROM Q AS t(a, b)",
+        "SELECT a, q FROM (SELECT * FROM Q) AS t(a, q)",
+        "SELECT count(*) AS n FROM (SELECT DISTINCT * EXCLUDE (k) FROM Q)",
+        "SELECT k FROM P WHERE EXISTS (SELECT 1 FROM Q WHERE Q.k = P.k AND x = 1)",
+        "SELECT k, row_number() OVER (ORDER BY x) AS n FROM Q",
+    ],
+)
+def test_a_query_uses_a_column_however_it_names_it(select: str) -> None:
+    """Of these columns, the text of the query would only get another meaning without the dropped one."""
+    session = LocalSession()
+    session.execute(f"{PAIR}; CREATE VIEW N AS {select}")
+    with pytest.raises(UserError, match='column "x" cannot be dropped: it is used by N'):
+        session.execute("ALTER TABLE Q DROP x")
+
+
+def test_a_query_whose_text_has_become_ambiguous_uses_only_what_it_reads() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE A (k INT PRIMARY KEY, y INT); CREATE TABLE B (b INT PRIMARY KEY)")
+    session.execute("CREATE VIEW V AS SELECT k FROM A JOIN B ON b = k; ALTER TABLE B ADD k INT")
+    session.execute("ALTER TABLE A DROP y")
+    assert source_of(session.catalog, "A").schema.names == ["k"]
+
+
+def test_a_check_is_bound_over_the_columns_that_are_left() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE T (k INT PRIMARY KEY, s STRUCT<x INT, y INT>, x INT, CHECK (s.x > 0))")
+    with pytest.raises(UserError, match='column "s" cannot be dropped: it is used by check'):
+        session.execute("ALTER TABLE T DROP COLUMN s")
+    session.execute("ALTER TABLE T DROP COLUMN x; INSERT INTO T VALUES (1, {'x': 1, 'y': 2})")
+    with pytest.raises(UserError, match="check"):
+        session.execute("INSERT INTO T VALUES (2, {'x': 0, 'y': 2})")
+
+
+def test_a_renamed_table_is_declared_by_its_present_name() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE P (k INT PRIMARY KEY, x INT, z INT); ALTER TABLE P RENAME TO R")
+    session.execute("ALTER TABLE R ADD COLUMN y INT; ALTER TABLE R DROP COLUMN x")
+    assert session.catalog.find("R").sql == "CREATE TABLE R (k INT PRIMARY KEY, z INT, y INT)"
+
+
+def test_comments_go_with_the_column_on_all_objects_over_the_log() -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE A (k INT, v INT, w INT) FROM a; CREATE STREAM S OVER A KEY k")
+    session.execute("COMMENT ON COLUMN S.w IS 'gone'; COMMENT ON COLUMN S.v IS 'kept'; ALTER SOURCE A DROP COLUMN w")
+    assert session.catalog.comments == {"s": {"v": "kept"}}
+
+
+def test_a_column_is_named_once(session: LocalSession) -> None:
+    with pytest.raises(UserError, match='column "w" is named twice'):
+        session.execute("ALTER SOURCE Raw DROP w, DROP W")
