@@ -50,8 +50,8 @@ class Cursor:
         return self.tokens[self.at]
 
     def peeks(self, word: str) -> bool:
-        """Whether the next token is this word."""
-        return self.more() and self.peek().text.upper() == word
+        """Whether the next token is this word, and not a quoted name or a text."""
+        return self.more() and unquoted_text(self.peek()).upper() == word
 
     def next(self) -> Token:
         """Consumes the next token."""
@@ -60,8 +60,8 @@ class Cursor:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Consumes the words if they come next, and returns whether they did."""
-        ahead = [token.text.upper() for token in self.tokens[self.at : self.at + len(words)]]
+        """Consumes the words if they come next, and returns whether they did. A quoted name is never a word."""
+        ahead = [unquoted_text(token).upper() for token in self.tokens[self.at : self.at + len(words)]]
         if ahead != list(words):
             return False
         self.at += len(words)

@@ -375,3 +375,11 @@ def test_a_column_that_exists_can_be_left_alone(session: LocalSession) -> None:
     assert done.message == 'source "Raw" is unchanged'
     session.execute("ALTER SOURCE Raw ADD COLUMN IF NOT EXISTS V INT, ADD IF NOT EXISTS w INT")
     assert session.catalog.find("Raw").schema.names == ["k", "v", "w"]
+
+
+def test_quoted_names_are_no_words_of_the_statement() -> None:
+    session = LocalSession()
+    session.execute('CREATE TABLE T ("default" INT, k INT PRIMARY KEY)')
+    session.execute('ALTER TABLE T ADD "column" INT, ADD "if" INT DEFAULT 3; ALTER TABLE T DROP "column"')
+    session.execute('INSERT INTO T ("default", k) VALUES (1, 2)')
+    assert session.execute("SELECT * FROM T") == [{"default": 1, "k": 2, "if": 3}]
