@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from typing import NoReturn
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -61,11 +62,16 @@ class Cursor:
 
     def accept(self, *words: str) -> bool:
         """Consumes the words if they come next, and returns whether they did. A quoted name is never a word."""
-        ahead = [unquoted_text(token).upper() for token in self.tokens[self.at : self.at + len(words)]]
-        if ahead != list(words):
-            return False
-        self.at += len(words)
-        return True
+        return self._pass(words, [unquoted_text(token) for token in self.tokens[self.at : self.at + len(words)]])
+
+    def _pass_names(self, *names: str) -> bool:
+        """Consumes the names, quoted or not, if they come next, and returns whether they did."""
+        return self._pass(names, [token.text for token in self.tokens[self.at : self.at + len(names)]])
+
+    def _pass(self, wanted: Sequence[str], ahead: Sequence[str]) -> bool:
+        found = [text.upper() for text in ahead] == list(wanted)
+        self.at += len(wanted) if found else 0
+        return found
 
     def expect(self, word: str) -> None:
         """Consumes the word. Raises SqlError if another one comes next."""
@@ -83,7 +89,7 @@ class Cursor:
 
     def name(self, what: str) -> Name:
         """Consumes an identifier, with or without `public.` or `dsms.public.` before it. Errors use the noun `what`."""
-        self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
+        self._pass_names(DATABASE, ".", PUBLIC, ".") or self._pass_names(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
     def names(self, what: str) -> tuple[Name, ...]:

@@ -147,3 +147,9 @@ def test_positions_are_those_of_the_whole_script() -> None:
         session.execute(
             "REGISTER SOURCE T (a INT) FROM t;\nCREATE STREAM S OVER T KEY a;\n  CREATE QUERY Q AS\nSELECT tmp FROM S;"
         )
+
+
+@pytest.mark.parametrize("name", ["t", "public.t", '"public"."t"', '"dsms"."public"."t"', 'DSMS."public".t'])
+def test_the_schema_of_a_name_may_be_quoted(name: str) -> None:
+    (statement,) = parse(f"CREATE TABLE {name} (a INT)")
+    assert statement.name.text == "t"
