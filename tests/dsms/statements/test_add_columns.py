@@ -16,9 +16,10 @@ from dsms.registration.added_partitions import with_partitions, with_reading_sus
 from dsms.registration.environment import Environment
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
-from dsms.statements.registry import apply, parse, resolved_statement
+from dsms.statements.registry import apply, parse, resolved_statement, run
 from dsms.testing import LocalSession
-from operators.core.errors import UserError
+from dsms.testing.local_context import LocalContext
+from operators.core.errors import ExternalError, UserError
 from tests.simulation.draw import drawn
 
 COLUMNS = "k INT, v INT"
@@ -368,6 +369,39 @@ def test_a_default_is_that_of_duckdb() -> None:
     other = LocalSession()
     other.execute(session.catalog.find("T").sql + "; INSERT INTO T (k) VALUES (1)")
     assert other.execute("SELECT y, z FROM T") == [{"y": 5, "z": "it's"}]
+
+
+def test_a_default_overwrites_no_value_that_another_client_has_written_meanwhile() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE T (k INT PRIMARY KEY); INSERT INTO T VALUES (1)")
+    context = LocalContext(session, session._change_catalog, session._append)
+    added, *filled = parse("ALTER TABLE T ADD COLUMN y INT DEFAULT 5, ADD \"select\" VARCHAR DEFAULT 'a'")
+    run(added, context)
+    session.execute("INSERT INTO T VALUES (9, 99, NULL), (8, NULL, 'b')")
+    for statement in filled:
+        run(resolved_statement(statement, session.catalog), context)
+    assert session.execute("SELECT * FROM T ORDER BY k") == [
+        {"k": 1, "y": 5, "select": "a"},
+        {"k": 8, "y": 5, "select": "b"},
+        {"k": 9, "y": 99, "select": "a"},
+    ]
+
+
+def test_a_default_that_fails_says_what_is_left_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ExternalError("Kafka is away", hint="try again later")
+
+    session = LocalSession()
+    session.execute("CREATE TABLE T (k INT PRIMARY KEY); INSERT INTO T VALUES (1)")
+    with monkeypatch.context() as patch, pytest.raises(ExternalError) as failed:
+        patch.setattr(LocalContext, "write", refuse)
+        session.execute("ALTER TABLE T ADD COLUMN y INT DEFAULT 5, ADD z INT DEFAULT (3 + 4)")
+    updates = 'UPDATE "T" SET "y" = 5 WHERE "y" IS NULL; UPDATE "T" SET "z" = (3 + 4) WHERE "z" IS NULL'
+    left = f'column "y" was added, and stays; then run {updates}'
+    assert str(failed.value) == f"Kafka is away; try again later; {left}"
+    assert failed.value.hint == f"try again later; {left}"
+    session.execute(updates)
+    assert session.execute("SELECT * FROM T") == [{"k": 1, "y": 5, "z": 7}]
 
 
 def test_a_column_that_exists_can_be_left_alone(session: LocalSession) -> None:
