@@ -23,7 +23,7 @@ from dsms.statements.ddl.column_versions import ANOTHER, listed_columns, next_ve
 from dsms.statements.ddl.columns_text import with_columns
 from dsms.statements.ddl.register_source import declared_columns
 from dsms.statements.object_kinds import check_kind
-from dsms.statements.statement_kind import StatementKind, changes_named, written_table
+from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.errors import DsmsError
 from operators.core.quoting import quoted_identifier
 
@@ -56,12 +56,18 @@ class AddColumns(st.Statement):
     sql: str
 
 
-@dataclass(frozen=True)
-class FillDefault(st.Update):
+@dataclass(frozen=True, slots=True)
+class FillDefault(st.Statement):
     """The UPDATE that gives the default of a new column to the rows without a value. `left`: the texts of this and the
     following ones."""
 
-    left: tuple[str, ...] = ()
+    update: st.Update
+    left: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """The text of the UPDATE."""
+        return self.update.sql
 
 
 def parse_added(cursor: Cursor, kind: st.Kind, name: st.Name) -> AddColumns:
@@ -110,10 +116,10 @@ def _parts(statement: AddColumns) -> tuple[st.Statement, ...]:
         for column, default in ((quoted_identifier(name.text), default) for name, default in given)
     ]
     updates = [
-        FillDefault(statement.name, ((name, default.tree.copy()),), _is_null(name), texts[at], left=tuple(texts[at:]))
-        for at, (name, default) in enumerate(given)
+        st.Update(statement.name, ((name, default.tree.copy()),), _is_null(name), text)
+        for (name, default), text in zip(given, texts, strict=True)
     ]
-    return statement, *updates
+    return statement, *(FillDefault(update, tuple(texts[at:])) for at, update in enumerate(updates))
 
 
 def _is_null(name: st.Name) -> exp.Expr:
@@ -123,9 +129,9 @@ def _is_null(name: st.Name) -> exp.Expr:
 def _fill(statement: FillDefault, context: Context) -> StatementResult:
     """Gives rows the default. The error says what is left to do, as the column is there in any case."""
     try:
-        return context.write(statement)
+        return context.write(statement.update)
     except DsmsError as error:
-        column = statement.changes[0][0].text
+        column = statement.update.changes[0][0].text
         error.add_hint(f'column "{column}" was added, and stays; then run {"; ".join(statement.left)}')
         raise
 
@@ -133,7 +139,7 @@ def _fill(statement: FillDefault, context: Context) -> StatementResult:
 def _apply(statement: AddColumns, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find(statement.name.text, statement.name.place)
     check_kind(statement.name, statement.kind, item)
-    log = own_log(item, statement.name, catalog)
+    log = own_log(item, statement.name, catalog, environment)
     added = [each for each in statement.columns if not (each.if_missing and _has(log, each.definition.name.text))]
     if not added:
         return catalog, StatementResult("ALTER", f'{kind_of(item)} "{item.name}" is unchanged', name=item.name)
@@ -199,4 +205,6 @@ def _notices(readers: Sequence[Query], log: Source, environment: Environment, *,
 #: The parser of RENAME parses this, too.
 KIND = StatementKind(statement=AddColumns, parts=_parts, apply=_apply, changed_names=changes_named)
 #: Only ADD COLUMN gives it.
-FILL_DEFAULT = StatementKind(statement=FillDefault, answer=_fill, writes_records=True, read_name=written_table)
+FILL_DEFAULT = StatementKind(
+    statement=FillDefault, answer=_fill, writes_records=True, read_name=lambda fill: fill.update.table
+)

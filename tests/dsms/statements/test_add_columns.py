@@ -11,6 +11,7 @@ import pytest
 from connectors.formats.record_formats import FORMATS
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source
+from dsms.model.principal import AccessRules, Principal
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.added_partitions import with_partitions, with_reading_suspended
 from dsms.registration.environment import Environment
@@ -324,8 +325,8 @@ def test_the_home_of_a_source_writes_the_dead_letters_of_all_versions(session: L
         ("ALTER STREAM D ADD COLUMN w INT", 'the columns of "D" are those of its SELECT'),
         ("ALTER TABLE F ADD COLUMN w INT", 'table "F" is filled by query "F_insert"'),
         ("ALTER SOURCE Lines ADD COLUMN w INT", 'source "Lines" is FORMAT CSV: running queries and new ones'),
-        ("ALTER STREAM L ADD COLUMN w INT", '"L_source" and "Missed_source" have the same columns'),
-        ("ALTER SOURCE Missed_source ADD COLUMN w INT", '"Missed_source" and "L_source" have the same columns'),
+        ("ALTER STREAM L ADD COLUMN w INT", '"L_source" and source "Missed_source" have the same columns'),
+        ("ALTER SOURCE Missed_source ADD COLUMN w INT", '"Missed_source" and source "L_source" have the same columns'),
         ("ALTER SOURCE Timed ADD COLUMN at BIGINT", 'column "at" has the instant of a record of "Timed"'),
         ("ALTER SOURCE Timed ADD COLUMN op VARCHAR", 'column "op" has the operation of a record of "Timed"'),
     ],
@@ -342,6 +343,35 @@ def test_what_cannot_be_added_is_refused(session: LocalSession, statement: str, 
         session.execute(statement)
     assert why in str(refused.value)
     assert session.catalog is before
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("ALTER SOURCE A DROP k", "it is used by the key of an object that you may not read"),
+        ("ALTER SOURCE A DROP v", "WITHIN 50, a constraint of an object that you may not read"),
+        ("ALTER STREAM Over_it ADD w INT", '"Over_it" has the columns of an object that you may not read'),
+        ("ALTER STREAM L ADD w INT", '"L_source" and an object that you may not read have the same columns'),
+        ("ALTER SOURCE Secret_late_source DROP a", "and an object that you may not read have the same columns"),
+        ("ALTER TABLE T ADD w INT", '"T" is filled by an object that you may not read'),
+    ],
+)
+def test_names_that_the_caller_may_not_read_are_not_shown(statement: str, why: str) -> None:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE A (k INT, v INT, w INT) FROM a CONSTRAINT CLUSTERED BY v WITHIN 50;"
+        "CREATE STREAM Secret OVER A KEY k; REGISTER SOURCE Raw (k INT) FROM raw; CREATE STREAM Over_it OVER Raw KEY k;"
+        "REGISTER SOURCE Hidden (x INT) FROM h CONSTRAINT x REFERENCES A (v) WITHIN 9;"
+        "CREATE STREAM L (a INT, at BIGINT) ORDER BY at LATE INTO Secret_late;"
+        "CREATE STREAM E (a INT); CREATE TABLE T (a INT PRIMARY KEY); INSERT INTO T SELECT a FROM E"
+    )
+    name = statement.split()[2]
+    environment = Environment(caller=Principal("ann", "writer", AccessRules.of(write=[name])))
+    with pytest.raises(UserError) as refused:
+        apply(parse(statement)[0], session.catalog, environment)
+    assert why in str(refused.value)
+    hidden = ('Secret"', "Hidden", "Raw", "Missed", "T_insert") + (() if "Secret" in name else ("Secret",))
+    assert not [each for each in hidden if each in str(refused.value)]
 
 
 def test_a_default_is_that_of_duckdb() -> None:
