@@ -134,6 +134,18 @@ def test_each_version_refuses_the_records_that_it_cannot_read() -> None:
     ]
 
 
+def test_a_record_that_several_versions_refuse_is_listed_once() -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE A (b INT, k INT) FROM a; CREATE STREAM S OVER A KEY k")
+    session.execute(
+        "CREATE VIEW V AS SELECT k FROM R(S); ALTER SOURCE A DROP COLUMN b; CREATE VIEW W AS SELECT * FROM R(S)"
+    )
+    session.push("A", [{"b": "x", "k": "y", "ts": 1}])
+    session.advance(3)
+    assert len({letter.reason for letter in session.runtime.dead}) == 2
+    assert [letter["offset"] for letter in session.dead_letters("A")] == [0]
+
+
 def test_the_altered_objects_can_be_created_from_their_texts(session: LocalSession) -> None:
     session.execute("CREATE STREAM E (a INT, at BIGINT) ORDER BY at; CREATE TABLE B (a INT, CHECK (a > 0))")
     session.execute(ALTER)
