@@ -45,6 +45,8 @@ def import_(
         print_json(outcome)
     else:
         note(f"{len(outcome['made'])} created, {len(outcome['there'])} existed already")
+        for notice in outcome.get("notices", []):
+            note(notice)
 
 
 def _read(file: Path) -> bytes:

@@ -22,6 +22,7 @@ from dsms.model.schema import visible
 from dsms.model.types import type_sql
 from dsms.model.user_defined import Function
 from dsms.planner.physical.fragment_plan import planned
+from dsms.registration.object_columns import earlier_columns
 from operators.core.errors import UserError
 
 FORMAT = 1
@@ -51,7 +52,8 @@ class Operator(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """An object of the catalog. An import runs `statement`, which creates it, and then sets the weight and the pause of
     a query. `plan` is only for people who read the document; `digest` is that of the plan as it was exported, or "" in
-    documents of older versions.
+    documents of older versions. `notices` say which sources a query reads with the columns that they had before ALTER,
+    while an import reads the current ones.
     """
 
     name: str
@@ -61,6 +63,7 @@ class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     paused: bool = False
     plan: Operator | None = None
     digest: str = ""
+    notices: tuple[str, ...] = ()
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,15 +79,16 @@ def document(catalog: Catalog, may_read: Callable[[str], bool] = lambda _: True)
     """
     users = (item for item in catalog.objects.values() if not item.id.startswith("d"))
     objects = (item for item in users if may_read(item.name) and not isinstance(item, Function))
-    return Document(tuple(_object(item, catalog) for item in objects))
+    return Document(tuple(_object(item, catalog, may_read) for item in objects))
 
 
-def _object(item: Object, catalog: Catalog) -> PlanObject:
+def _object(item: Object, catalog: Catalog, may_read: Callable[[str], bool]) -> PlanObject:
     if not isinstance(item, Query):
         return PlanObject(item.name, kind_of(item), shown_sql(item))
     plan = None if item.periodic is not None else _operator(planned(item, catalog).optimized)
     digest = "" if plan is None else _digest(plan)
-    return PlanObject(item.name, kind_of(item), item.sql, item.weight, item.paused, plan, digest)
+    notices = earlier_columns(item, catalog, may_read)
+    return PlanObject(item.name, kind_of(item), item.sql, item.weight, item.paused, plan, digest, notices)
 
 
 def _digest(plan: Operator) -> str:
@@ -134,6 +138,8 @@ def to_xml(document: Document) -> bytes:
         if item.paused:
             element.set("paused", "true")
         Xml.SubElement(element, "statement").text = _plain(item.statement)
+        for notice in item.notices:
+            Xml.SubElement(element, "notice").text = _plain(notice)
         if item.digest:
             element.set("digest", item.digest)
         if item.plan is not None:
@@ -188,7 +194,7 @@ def _from_xml(body: bytes) -> Document:
 
 
 def _from_element(element: Xml.Element) -> PlanObject:
-    _check_parts(element, {"name", "kind", "weight", "paused", "digest"}, {"statement", "operator"})
+    _check_parts(element, {"name", "kind", "weight", "paused", "digest"}, {"statement", "notice", "operator"})
     name, statement = element.get("name"), element.findtext("statement")
     if name is None or statement is None:
         raise UserError("an <object> needs a name and a <statement>")
@@ -204,6 +210,7 @@ def _from_element(element: Xml.Element) -> PlanObject:
         paused == "true",
         None if plan is None else _operator_of(plan),
         element.get("digest", ""),
+        tuple(notice.text or "" for notice in element.findall("notice")),
     )
 
 

@@ -88,6 +88,19 @@ def names_for_caller(items: Iterable[Object], environment: Environment) -> str:
     return ", ".join(names)
 
 
+def shown_to_caller(item: Object, environment: Environment) -> str:
+    """The kind and name of an object, for messages; without both if the caller may not read it.
+
+    >>> from dsms.model.principal import AccessRules
+    >>> source = Source(name="A", id="o1", sql="", columns=(), topic="a")
+    >>> nobody = Principal("nobody", "writer", AccessRules())
+    >>> shown_to_caller(source, Environment()), shown_to_caller(source, Environment(caller=nobody))
+    ('source "A"', 'an object that you may not read')
+    """
+    may_read = environment.may_read(item.name)
+    return f'{kind_of(item)} "{item.name}"' if may_read else "an object that you may not read"
+
+
 def check_free(catalog: Catalog, name: st.Name) -> None:
     """Raises SqlError if the name is taken or too long."""
     check_name(name)

@@ -19,11 +19,13 @@ from operators.core.quoting import quoted_identifier
 
 @dataclass(frozen=True)
 class Import:
-    """The statements to run, in order, the names of the objects that they create, and those that exist already."""
+    """The statements to run, in order, the names of the objects that they create, and those that exist already.
+    `notices` say which of the created objects get other columns than they were exported with."""
 
     statements: tuple[str, ...]
     created: tuple[str, ...]
     existing: tuple[str, ...]
+    notices: tuple[str, ...] = ()
 
 
 def planned_import(document: Document, catalog: Catalog) -> Import:
@@ -42,7 +44,17 @@ def planned_import(document: Document, catalog: Catalog) -> Import:
     statements = [line for sql in missing for line in _statements(sql, texts[sql])]
     names = {sql: [entry.name for entry in objects] for sql, objects in texts.items()}
     created = tuple(name for sql in missing for name in names[sql])
-    return Import(tuple(statements), created, tuple(name for sql in texts if sql in existing for name in names[sql]))
+    there = tuple(name for sql in texts if sql in existing for name in names[sql])
+    notices = tuple(notice for sql in missing for entry in texts[sql] for notice in _notices(entry))
+    return Import(tuple(statements), created, there, notices)
+
+
+def _notices(entry: PlanObject) -> Iterator[str]:
+    """Notices that a created object reads the current columns, while the exported one did not."""
+    return (
+        f'{entry.kind} "{entry.name}" reads the current columns; where it was exported it {notice.partition(";")[0]}'
+        for notice in entry.notices
+    )
 
 
 def _exists(entry: PlanObject, catalog: Catalog) -> bool:

@@ -76,6 +76,7 @@ STATEMENTS: Final = (
     alter_executor.KIND,
     rename.KIND,
     add_columns.KIND,
+    add_columns.FILL_DEFAULT,
     drop_columns.KIND,
     comment.KIND,
     objects.KIND,

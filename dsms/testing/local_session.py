@@ -20,7 +20,7 @@ from dsms.planner.physical.lane import Output
 from dsms.registration.next_plans import switched_to_next_plan
 from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.replacement import with_former_dropped
-from dsms.runtime.epoch.dead_letters import NO_RECORD
+from dsms.runtime.epoch.dead_letters import NO_RECORD, DeadRecord
 from dsms.runtime.lanes.revision import ready_next_plans
 from dsms.sql.binder.bind import plan_of
 from dsms.statements.registry import parse, resolved_statement, run
@@ -170,13 +170,13 @@ class LocalSession:
 
     def dead_letters(self, source: str) -> list[dict[str, object]]:
         """The refused records of a source: dicts with `offset`, `reason`, `record` and `query` (None: refused by the
-        source)."""
+        source). A record that several versions of the source refused is listed once, with the first reason."""
         source_id, name = self._source(source).id, self._source(source).name
-        dead_letters = {
-            (dead_letter.offset, dead_letter.query or "", dead_letter.reason): dead_letter
-            for dead_letter in self.runtime.dead
-            if dead_letter.source == name
-        }
+        dead_letters: dict[tuple[int, str, str], DeadRecord] = {}
+        for dead_letter in self.runtime.dead:
+            if dead_letter.source == name:
+                by = (dead_letter.query, dead_letter.reason) if dead_letter.query is not None else ("", "")
+                dead_letters.setdefault((dead_letter.offset, *by), dead_letter)
         records = self.runtime.logs[source_id].records
         return [
             {

@@ -22,6 +22,17 @@ class DsmsError(Exception):
         self.message = message
         self.hint = hint
 
+    def add_hint(self, hint: str) -> None:
+        """Adds what a caller knows about what to do.
+
+        >>> error = UserError("table \\"x\\" not found")
+        >>> error.add_hint("have: a, b")
+        >>> str(error), error.hint
+        ('table "x" not found; have: a, b', 'have: a, b')
+        """
+        self.args = (f"{self}; {hint}",)
+        self.hint = f"{self.hint}; {hint}" if self.hint else hint
+
 
 class UserError(DsmsError):
     """The request is wrong: nothing was done, and repeating it does not help."""

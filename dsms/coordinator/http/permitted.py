@@ -175,7 +175,7 @@ class PermittedResults:
         self.principal.check_read(name)
         question = self.access.question(name, token)
         if question is not None and self.principal.restricted:
-            self.principal.check_read(question.source.name)
+            self.principal.check_read(question.sources[0].name)
         return question
 
     def cover(self, question: CoverageQuestion) -> CoverageReport:

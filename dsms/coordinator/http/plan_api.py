@@ -22,10 +22,13 @@ class PlanModel(BaseModel):
 
 
 class ImportedModel(BaseModel):
-    """The names of a document's objects: those that were created, and those that existed already."""
+    """The names of a document's objects: those that were created, and those that existed already; and notices."""
 
     made: list[str]
     there: list[str] = Field(description="created earlier by the same statement; unchanged")
+    notices: list[str] = Field(
+        description="which of the created objects have other columns than they were exported with"
+    )
 
 
 def plan_router(backend: Backend) -> APIRouter:

@@ -62,11 +62,11 @@ class SharedLaneReports:
 
 @dataclass(frozen=True)
 class CoverageQuestion:
-    """The question whether a query covers records of a source. `instant` is the greatest instant of the records, None
-    if the source can decode none of them."""
+    """The question whether a query covers records of a source, of which it reads one version or several, `sources`.
+    `instant` is the greatest instant of the records, None if no version can decode any of them."""
 
     query: Query
-    source: Source
+    sources: tuple[Source, ...]
     spans: tuple[Span, ...]
     instant: int | None
 
@@ -93,9 +93,10 @@ class Coverage:
     dead_letters: ReadDeadLetters
     writer: Callable[[Source], WriterSchema]
 
-    def question(self, query: Query, source: Source, token: RecordToken) -> CoverageQuestion | None:
-        """The question for a token, with the greatest instant of the records; None while not all of them are committed.
-        Raises UserError if the question cannot be answered."""
+    def question(self, query: Query, sources: tuple[Source, ...], token: RecordToken) -> CoverageQuestion | None:
+        """The question for a token of one of the versions of a source, with the greatest instant of the records; None
+        while not all of them are committed. Raises UserError if the question cannot be answered."""
+        source = sources[0]  # all versions read the same topic
         if source.latent:
             hint = "these instants cannot be computed from the records alone; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
@@ -112,8 +113,9 @@ class Coverage:
                 raise UserError(f'topic "{source.topic}" no longer has record {span}')
             if span.last >= ends.get((source.topic, span.partition), 0):
                 return None
-        instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]
-        return CoverageQuestion(query, source, token.spans, max(instants, default=None))
+        read = [(version, span) for version in sources for span in token.spans]
+        instants = [at for version, span in read if (at := self._instant(version, span)) is not None]
+        return CoverageQuestion(query, sources, token.spans, max(instants, default=None))
 
     def cover(self, question: CoverageQuestion) -> CoverageReport:
         """How far the result has progressed."""
@@ -123,7 +125,8 @@ class Coverage:
         cover = cover_of(question, lane)
         if not cover.processed:
             return cover
-        refused = refusals(question, self.dead_letters(question.source, MAX_DEAD_LETTERS))
+        letters = [letter for each in question.sources for letter in self.dead_letters(each, MAX_DEAD_LETTERS)]
+        refused = refusals(question, letters)
         return CoverageReport(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:
@@ -143,12 +146,15 @@ def cover_of(question: CoverageQuestion, lane: QueryStatus) -> CoverageReport:
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
-    >>> question = CoverageQuestion(query, source, (Span(0, 4, 6),), instant=9)
+    >>> question = CoverageQuestion(query, (source,), (Span(0, 4, 6),), instant=9)
     >>> [cover_of(question, QueryStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
     [False, False, True]
     """
     wanted = {span.partition for span in question.spans}
-    offsets = {partition: lane.offsets.get(f"{question.source.id}/{partition}", 0) for partition in sorted(wanted)}
+    offsets = {
+        partition: min(lane.offsets.get(f"{source.id}/{partition}", 0) for source in question.sources)
+        for partition in sorted(wanted)
+    }
     processed = all(offsets[span.partition] > span.last for span in question.spans)
     frontier = BEGINNING if lane.frontier is None else lane.frontier
     passed = question.instant is None or frontier > question.instant
@@ -156,10 +162,12 @@ def cover_of(question: CoverageQuestion, lane: QueryStatus) -> CoverageReport:
 
 
 def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The dead letters about the records: the source refused them, or an expression of the query failed on them."""
-    return [
-        {name: letter[name] for name in ("partition", "offset", "reason", "query")}
-        for letter in letters
-        if letter["query"] in (None, question.query.first_name)
-        and any(span.holds(letter["partition"], letter["offset"]) for span in question.spans)
-    ]
+    """The dead letters about the records: the source refused them, or an expression of the query failed on them. A
+    record that several versions of the source refused is listed once."""
+    found: dict[object, Mapping[str, Any]] = {}
+    for letter in letters:
+        held = any(span.holds(letter["partition"], letter["offset"]) for span in question.spans)
+        if held and letter["query"] in (None, question.query.first_name):
+            place = letter["partition"], letter["offset"], letter["query"] and (letter["query"], letter["reason"])
+            found.setdefault(place, {name: letter[name] for name in ("partition", "offset", "reason", "query")})
+    return list(found.values())

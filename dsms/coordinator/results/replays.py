@@ -141,8 +141,9 @@ class ReplaySelection:
             why = "CREATE OR REPLACE the query, which reads them again"
             yield f"{self.failed_in_queries} not replayed, since only a query failed on them: {why}"
         if self.accepted:
-            why = "queries that read other columns of the source have got these records, and would get them twice"
-            yield f"{self.accepted} not replayed: {why}"
+            why = "queries that read other columns of the source get these records, and would get them twice"
+            hint = "if no query reads the current columns, create one, and repeat the statement"
+            yield f"{self.accepted} not replayed: {why}; {hint}"
         if self.gone:
             yield f"{self.gone} not replayed: Kafka no longer has the records, nor their keys and instants"
         if self.deletions:
@@ -159,14 +160,16 @@ def select_dead_letters(
     read: frozenset[str] = frozenset(),
 ) -> ReplaySelection:
     """The dead letters that the statement selects, of those that the source itself refused and that were not replayed
-    yet. If queries read several versions of the source, `read` by id, all of these must have refused the record."""
+    yet. If the source has had several versions, all of those that queries read, `read` by id, must have refused the
+    record, and so must the current one, which later queries will read."""
     known, found = defaultdict[int, set[int]](set), ReplaySelection()
     for marks in log.replayed():
         _check_wanted(cancelled)
         for mark in marks:
             if mark.topic == marked_topic(source):
                 known[mark.partition].add(mark.offset)
-    refused_by = _refused_by(log, source) if len(source.ids) > 1 else {}
+    altered = len(source.ids) > 1
+    refused_by, refusing = (_refused_by(log, source), read | {source.id}) if altered else ({}, frozenset[str]())
     for piece in log.dead_letters():
         _check_wanted(cancelled)
         own = [letter for letter in piece if letter.source_id in source.ids and letter.topic == source.topic]
@@ -177,7 +180,7 @@ def select_dead_letters(
             for letter in own
             if letter.query is None and letter.offset not in known[letter.partition]
         }
-        accepted = {place for place in fresh if not read <= refused_by.get(place, read)}
+        accepted = {place for place in fresh if not refusing <= refused_by.get(place, refusing)}
         for partition, offset in fresh:
             known[partition].add(offset)
         found.accepted += len(accepted)

@@ -23,14 +23,13 @@ from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, RecordPublisher
 from dsms.coordinator.results.replays import marked_topic
 from dsms.coordinator.results.result_log import KafkaResultLog
+from dsms.coordinator.results.token_sources import sources_of_token
 from dsms.coordinator.results.writer_schemas import writer_schema
-from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, kind_of
 from dsms.model.principal import Principal
 from dsms.placement.leases import ExecutorStatus
 from dsms.runtime.stages.record_reading import WriterSchema
-from dsms.sql.binder.bind import plan_of
 from operators.core.errors import UserError
 
 
@@ -80,15 +79,7 @@ class ResultAccess:
         query, wanted = object_named(catalog, name), parse_records(token)
         if not isinstance(query, Query) or query.periodic is not None:
             raise UserError(f'"{query.name}" is a {kind_of(query)}, not a view or a query')
-        sources = properties.sources(plan_of(query.name, catalog))
-        same = next((set(source.ids) for source in catalog.sources() if wanted.source in source.ids), {wanted.source})
-        source = next((read for read in sources if read.id in same), None)
-        if source is None:
-            raise UserError(
-                f'"{query.name}" does not read the source of the token',
-                hint=f"it reads: {', '.join(read.name for read in sources)}",
-            )
-        return self._coverage.question(query, source, wanted)
+        return self._coverage.question(query, sources_of_token(query, wanted.source, catalog), wanted)
 
     def cover(self, question: CoverageQuestion) -> CoverageReport:
         """How far the result has progressed."""

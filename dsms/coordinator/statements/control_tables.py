@@ -171,7 +171,7 @@ class ControlTables:
             self.principal.check_read(entry.name)
         planned = planned_import(plan, self.catalog())
         self.execute("\n;\n".join(planned.statements))
-        return {"made": list(planned.created), "there": list(planned.existing)}
+        return {"made": list(planned.created), "there": list(planned.existing), "notices": list(planned.notices)}
 
     def reports(self) -> list[Report]:
         """The last reports of executors about their fragments, without the queries that the principal may not read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
@@ -17,6 +18,7 @@ from dsms.sql.binder.table_constraints import check_expressions
 from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.declarations import column
 from dsms.sql.parser.table_elements import parse_expression
+from dsms.statements.context import Context
 from dsms.statements.ddl.column_versions import (
     ANOTHER,
     declared_text,
@@ -30,6 +32,7 @@ from dsms.statements.ddl.columns_text import with_columns
 from dsms.statements.ddl.register_source import declared_columns
 from dsms.statements.object_kinds import check_kind
 from dsms.statements.statement_kind import StatementKind, changes_named
+from operators.core.errors import DsmsError
 from operators.core.quoting import quoted_identifier
 
 #: Constraints of a column that could not hold for the records that are there.
@@ -59,6 +62,20 @@ class AddColumns(st.Statement):
     name: st.Name
     columns: tuple[AddedColumn, ...]
     sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class FillDefault(st.Statement):
+    """The UPDATE that gives the default of a new column to the rows without a value. `left`: the texts of this and the
+    following ones."""
+
+    update: st.Update
+    left: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """The text of the UPDATE."""
+        return self.update.sql
 
 
 def parse_added(cursor: Cursor, kind: st.Kind, name: st.Name) -> AddColumns:
@@ -98,20 +115,39 @@ def _tokens(cursor: Cursor, opening: str, closing: str) -> Iterator[Token]:
 
 
 def _parts(statement: AddColumns) -> tuple[st.Statement, ...]:
-    """The statement itself, and for columns with a default the UPDATE of the existing rows."""
+    """The statement itself, and for each column with a default an UPDATE of the rows without a value. Others may have
+    written values into the new columns before it runs."""
     given = [(each.definition.name, each.default) for each in statement.columns if each.default is not None]
-    if not given:
-        return (statement,)
     table = quoted_identifier(statement.name.text)
-    text = ", ".join(f"{quoted_identifier(name.text)} = {default.text}" for name, default in given)
-    changes = tuple((name, default.tree.copy()) for name, default in given)
-    return statement, st.Update(statement.name, changes, None, f"UPDATE {table} SET {text}")
+    texts = [
+        f"UPDATE {table} SET {column} = {default.text} WHERE {column} IS NULL"
+        for column, default in ((quoted_identifier(name.text), default) for name, default in given)
+    ]
+    updates = [
+        st.Update(statement.name, ((name, default.tree.copy()),), _is_null(name), text)
+        for (name, default), text in zip(given, texts, strict=True)
+    ]
+    return statement, *(FillDefault(update, tuple(texts[at:])) for at, update in enumerate(updates))
+
+
+def _is_null(name: st.Name) -> exp.Expr:
+    return exp.Is(this=exp.column(name.text, quoted=True), expression=exp.Null())
+
+
+def _fill(statement: FillDefault, context: Context) -> StatementResult:
+    """Gives rows the default. The error says what is left to do, as the column is there in any case."""
+    try:
+        return context.write(statement.update)
+    except DsmsError as error:
+        column = statement.update.changes[0][0].text
+        error.add_hint(f'column "{column}" was added, and stays; then run {"; ".join(statement.left)}')
+        raise
 
 
 def _apply(statement: AddColumns, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find(statement.name.text, statement.name.place)
     check_kind(statement.name, statement.kind, item)
-    log = own_log(item, statement.name, catalog)
+    log = own_log(item, statement.name, catalog, environment)
     added = [each for each in statement.columns if not (each.if_missing and _has(log, each.definition.name.text))]
     if not added:
         return catalog, StatementResult("ALTER", f'{kind_of(item)} "{item.name}" is unchanged', name=item.name)
@@ -176,3 +212,7 @@ def _notices(readers: Sequence[Query], log: Source, environment: Environment, *,
 
 #: The parser of RENAME parses this, too.
 KIND = StatementKind(statement=AddColumns, parts=_parts, apply=_apply, changed_names=changes_named)
+#: Only ADD COLUMN gives it.
+FILL_DEFAULT = StatementKind(
+    statement=FillDefault, answer=_fill, writes_records=True, read_name=lambda fill: fill.update.table
+)

@@ -16,7 +16,7 @@ from dsms.model import properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
-from dsms.registration.environment import Environment
+from dsms.registration.environment import Environment, shown_to_caller
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.dependencies import dependencies_of, dependents
 from dsms.statements.ddl.being_changed import check_settled
@@ -27,13 +27,15 @@ from operators.core.errors import InternalError
 ANOTHER = "register another source over the topic, with other columns"
 
 
-def own_log(item: Object, name: st.Name, catalog: Catalog) -> Source:
+def own_log(item: Object, name: st.Name, catalog: Catalog, environment: Environment) -> Source:
     """The source or log whose columns are those of the object that a statement names. Raises SqlError if its columns
     are not its own, or cannot change."""
-    log = _with_own_columns(item, name, catalog)
-    late = next((source for source in catalog.sources() if (source.late_of or "").lower() == log.name.lower()), None)
-    if late is not None or log.late_of is not None:
-        both = f'"{log.name}" and "{late.name if late else log.late_of}"'
+    log = _with_own_columns(item, name, catalog, environment)
+    sources = catalog.sources()
+    other = next((each for each in sources if log.name.lower() == (each.late_of or "").lower()), None)
+    other = other or next((each for each in sources if each.name.lower() == (log.late_of or "").lower()), None)
+    if other is not None:
+        both = f'"{log.name}" and {shown_to_caller(other, environment)}'
         raise name.place.error(f"{both} have the same columns, because one has the late records of the other", ANOTHER)
     if log.format == "csv":
         why = "running queries and new ones would need lines with different fields"
@@ -41,21 +43,24 @@ def own_log(item: Object, name: st.Name, catalog: Catalog) -> Source:
     return log
 
 
-def _with_own_columns(item: Object, name: st.Name, catalog: Catalog) -> Source:
+def _with_own_columns(item: Object, name: st.Name, catalog: Catalog, environment: Environment) -> Source:
     match item:
         case Source():
             return item
         case Table(filled_by=None):
             return item.source
-        case Table():
-            hint = f"DROP QUERY {item.filled_by}, and INSERT INTO another table"
-            raise name.place.error(f'table "{item.name}" is filled by query "{item.filled_by}"', hint)
+        case Table(filled_by=str(filled_by)):
+            query = catalog.find(filled_by)
+            why = f'table "{item.name}" is filled by {shown_to_caller(query, environment)}'
+            first = f"DROP QUERY {query.name}, and " if environment.may_read(query.name) else ""
+            raise name.place.error(why, f"{first}INSERT INTO another table")
         case Stream():
             source = catalog.find(item.source)
             assert isinstance(source, Source)
             if not item.declared:
-                hint = f"ALTER SOURCE {source.name} …"
-                raise name.place.error(f'stream "{item.name}" has the columns of source "{source.name}"', hint)
+                why = f'stream "{item.name}" has the columns of {shown_to_caller(source, environment)}'
+                hint = f"ALTER SOURCE {source.name} …" if environment.may_read(source.name) else "alter that"
+                raise name.place.error(why, hint)
             return source
     hint = f"DROP it, and create it again; or create another {kind_of(item)}"
     raise name.place.error(f'the columns of "{item.name}" are those of its SELECT', hint)

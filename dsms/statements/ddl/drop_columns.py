@@ -19,7 +19,7 @@ from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.planner.optimizer.optimize import optimize
 from dsms.planner.physical.fragment_plan import planned
-from dsms.registration.environment import Applied, Environment, names_for_caller
+from dsms.registration.environment import Applied, Environment, names_for_caller, shown_to_caller
 from dsms.registration.object_columns import column_named
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.scalars.expressions import bind_expression
@@ -82,7 +82,7 @@ def _dropped(cursor: Cursor) -> DroppedColumn:
 def _apply(statement: DropColumns, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find(statement.name.text, statement.name.place)
     check_kind(statement.name, statement.kind, item)
-    log = own_log(item, statement.name, catalog)
+    log = own_log(item, statement.name, catalog, environment)
     dropped = _existing(statement, log)
     if not dropped:
         return catalog, StatementResult("ALTER", f'{kind_of(item)} "{item.name}" is unchanged', name=item.name)
@@ -92,7 +92,7 @@ def _apply(statement: DropColumns, catalog: Catalog, environment: Environment) -
         raise statement.name.place.error(f'"{item.name}" would have no columns', f"DROP {kind_of(item).upper()} …")
     sql = declared_text(item, log)
     for name in dropped:
-        _check_free(name, log, item, catalog)
+        _check_free(name, log, item, catalog, environment)
         sql = without_column(sql, name.text)
     gone = tuple(name.text for name in dropped)
     changes = {"columns": left, "sql": sql, "dropped": (*log.dropped, *gone) if log.table else ()}
@@ -123,13 +123,13 @@ def _existing(statement: DropColumns, log: Source) -> list[st.Name]:
     return found
 
 
-def _check_free(name: st.Name, log: Source, item: Object, catalog: Catalog) -> None:
+def _check_free(name: st.Name, log: Source, item: Object, catalog: Catalog, environment: Environment) -> None:
     """Raises SqlError for a column that has a role of its own, naming what uses it."""
-    if users := ", ".join(_roles(name.text, log, item, catalog)):
+    if users := ", ".join(_roles(name.text, log, item, catalog, environment)):
         raise name.place.error(f'column "{name.text}" cannot be dropped: it is used by {users}', ANOTHER)
 
 
-def _roles(name: str, log: Source, item: Object, catalog: Catalog) -> Iterator[str]:
+def _roles(name: str, log: Source, item: Object, catalog: Catalog, environment: Environment) -> Iterator[str]:
     if name in (log.timestamp, log.arrival):
         yield "TIMESTAMP, as the instant of a record"
     if name == log.tagged:
@@ -140,11 +140,11 @@ def _roles(name: str, log: Source, item: Object, catalog: Catalog) -> Iterator[s
     yield from (f"constraint {promise.sql}" for promise in log.constraints if promise.column == name)
     for stream in catalog.streams():
         if stream.source.lower() == log.name.lower() and name in stream.keys and not stream.bag:
-            yield f'the key of stream "{stream.name}"'
+            yield f"the key of {shown_to_caller(stream, environment)}"
     for other in catalog.sources():
         for promise in other.constraints:
             if (promise.other or "").lower() == log.name.lower() and promise.theirs == name:
-                yield f'a constraint of source "{other.name}"'
+                yield f"a constraint of {shown_to_caller(other, environment)}"
 
 
 def _check_checks(place: st.Name, table: Table, left: pa.Schema) -> None:

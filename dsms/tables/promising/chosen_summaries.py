@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -21,6 +22,7 @@ from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser.summaries import FUNCTION
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.one_time_query import is_common
+from dsms.tables.promising.read_columns import columns_read
 from operators.core.distinct_type import stored
 from operators.table_functions.summarize import Summarize
 
@@ -28,8 +30,8 @@ from operators.table_functions.summarize import Summarize
 @dataclass(frozen=True)
 class ChosenSummary:
     """The summary of a stream that shows its promising tuples: its name and its operator. `columns` are those of the
-    stream. `searched_values` are the constants with which the query compares the summarised column; None without such a
-    condition."""
+    stream that the summary has, too, among them all that the query reads. `searched_values` are the constants with
+    which the query compares the summarised column; None without such a condition."""
 
     summary: str
     function: Summarize
@@ -45,7 +47,8 @@ def chosen_summaries(
 ) -> dict[str, ChosenSummary]:
     """The summary for each stream of the preference, by the name of the stream, among those that may be read.
 
-    Raises SqlError for a name that is not a stream of the query, and if there is no summary of its column.
+    Raises SqlError for a name that is not a stream of the query, and if there is no summary of its column that has
+    the columns which the query reads.
     """
     chosen: dict[str, ChosenSummary] = {}
     aliases: dict[str, exp.Table] = {}
@@ -57,8 +60,10 @@ def chosen_summaries(
         stream = catalog.find(name_of(table), estimate.place).name
         if stream in chosen:
             raise estimate.place.error(f'PREFERENCE has two estimates of stream "{stream}"')
-        summary, function = _summary(stream, estimate, catalog, may_read)
-        columns = schema_and_keys(catalog.find(stream), catalog)[0]
+        current = schema_and_keys(catalog.find(stream), catalog)[0]
+        known = [each for each in _summaries(stream, catalog) if may_read(each.query.name)]
+        summary, function, summarised = _summary(stream, estimate, known, columns_read(query, current))
+        columns = _in_common(current, summarised)
         kind = stored(columns.field(function.column).type)
         if estimate.by_amount and not (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -78,22 +83,42 @@ def _table(estimate: Estimate, aliases: dict[str, exp.Table]) -> exp.Table:
     return aliases[estimate.alias.lower()]
 
 
-def _summary(
-    stream: str, estimate: Estimate, catalog: Catalog, may_read: Callable[[str], bool]
-) -> tuple[Query, Summarize]:
-    known = []
-    for query, function in _summaries(stream, catalog):
-        if may_read(query.name):
-            if function.column.lower() == estimate.column.lower():
-                return query, function
-            known.append(function.column)
-    hint = f"CREATE SUMMARY name ON {stream} ({estimate.column}) WITH GRANULARITY … AND COLLAPSE(…)"
-    has = f"; it has summaries of {', '.join(known)}" if known else ""
-    raise estimate.place.error(f'there is no summary of "{stream}" by "{estimate.column}"{has}', hint)
+class _Summary(NamedTuple):
+    """A summary, its operator, and the columns that the stream had when the text of the summary was given."""
+
+    query: Query
+    function: Summarize
+    columns: pa.Schema
 
 
-def _summaries(stream: str, catalog: Catalog) -> Iterator[tuple[Query, Summarize]]:
-    """The summaries of a stream with their operators: the views that only apply SUMMARIZE to the whole stream."""
+def _summary(stream: str, estimate: Estimate, known: Sequence[_Summary], read: pa.Schema) -> _Summary:
+    """The first summary of a column that has all columns which are read."""
+    fitting = [each for each in known if each.function.column.lower() == estimate.column.lower()]
+    if not fitting:
+        hint = f"CREATE SUMMARY name ON {stream} ({estimate.column}) WITH GRANULARITY … AND COLLAPSE(…)"
+        has = f"; it has summaries of {', '.join(each.function.column for each in known)}" if known else ""
+        raise estimate.place.error(f'there is no summary of "{stream}" by "{estimate.column}"{has}', hint)
+    for each in fitting:
+        if len(_in_common(read, each.columns)) == len(read):
+            return each
+    first = fitting[0]
+    lacking = [field.name for field in read if field not in list(_in_common(read, first.columns))]
+    name, columns = first.query.name, ", ".join(f'"{column}"' for column in lacking)
+    raise estimate.place.error(
+        f'summary "{name}" is older than the current column{"s" if len(lacking) > 1 else ""} {columns} of "{stream}"',
+        f"CREATE OR REPLACE SUMMARY {name} …, or read only the other columns (SELECT * reads all)",
+    )
+
+
+def _in_common(columns: pa.Schema, others: pa.Schema) -> pa.Schema:
+    """The columns that `others` has with the same types."""
+    return pa.schema(
+        [each for each in columns if each.name in others.names and others.field(each.name).type == each.type]
+    )
+
+
+def _summaries(stream: str, catalog: Catalog) -> Iterator[_Summary]:
+    """The summaries of a stream: the views that only apply SUMMARIZE to the whole stream."""
     for query in catalog.queries():
         if query.kind == "view" and query.start is None and FUNCTION in query.select.upper():
             applied = _unprojected(plan_of(query.name, catalog))
@@ -103,7 +128,7 @@ def _summaries(stream: str, catalog: Catalog) -> Iterator[tuple[Query, Summarize
                 and isinstance(applied.function, Summarize)
                 and applied.input == whole
             ):
-                yield query, applied.function
+                yield _Summary(query, applied.function, schema(whole))
 
 
 def _unprojected(node: logical.Node) -> logical.Node:

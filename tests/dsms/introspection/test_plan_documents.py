@@ -58,6 +58,24 @@ def test_an_export_is_imported_once(form: str) -> None:
     assert other.changes("Hot") == original.changes("Hot") == [("+", {"room": "a", "t": 90}, 1)]
 
 
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_an_import_says_which_queries_read_other_columns_than_before(form: str) -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE A (k INT, v INT) FROM a; CREATE STREAM S OVER A KEY k")
+    session.execute(
+        "CREATE VIEW V AS SELECT * FROM R(S); ALTER SOURCE A ADD COLUMN w INT; CREATE VIEW W AS SELECT * FROM R(S)"
+    )
+    body = client_of(session).get("/v1/plan", params={"format": form}).content
+    other = LocalSession()
+    client = client_of(other)
+    before = 'where it was exported it reads source "A" with the columns that it had before ALTER: k, v'
+    assert client.post("/v1/plan", content=body).json()["notices"] == [f'view "V" reads the current columns; {before}']
+    assert [row["column"] for row in other.execute("DESCRIBE V")] == ["k", "v", "w"]
+    assert client.post("/v1/plan", content=body).json()["notices"] == []
+    restricted = document(session.catalog, lambda name: name == "V")
+    assert [entry.notices for entry in restricted.objects] == [()]
+
+
 def test_the_order_of_a_document_does_not_matter() -> None:
     exported = document(made().catalog)
     other = LocalSession()

@@ -11,14 +11,16 @@ import pytest
 from connectors.formats.record_formats import FORMATS
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source
+from dsms.model.principal import AccessRules, Principal
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.added_partitions import with_partitions, with_reading_suspended
 from dsms.registration.environment import Environment
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
-from dsms.statements.registry import apply, parse, resolved_statement
+from dsms.statements.registry import apply, parse, resolved_statement, run
 from dsms.testing import LocalSession
-from operators.core.errors import UserError
+from dsms.testing.local_context import LocalContext
+from operators.core.errors import ExternalError, UserError
 from tests.simulation.draw import drawn
 
 COLUMNS = "k INT, v INT"
@@ -130,6 +132,18 @@ def test_each_version_refuses_the_records_that_it_cannot_read() -> None:
         ("u", {"k": 1, "v": 2}, 9),
         ("-", {"k": 2}, 10),
     ]
+
+
+def test_a_record_that_several_versions_refuse_is_listed_once() -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE A (b INT, k INT) FROM a; CREATE STREAM S OVER A KEY k")
+    session.execute(
+        "CREATE VIEW V AS SELECT k FROM R(S); ALTER SOURCE A DROP COLUMN b; CREATE VIEW W AS SELECT * FROM R(S)"
+    )
+    session.push("A", [{"b": "x", "k": "y", "ts": 1}])
+    session.advance(3)
+    assert len({letter.reason for letter in session.runtime.dead}) == 2
+    assert [letter["offset"] for letter in session.dead_letters("A")] == [0]
 
 
 def test_the_altered_objects_can_be_created_from_their_texts(session: LocalSession) -> None:
@@ -323,8 +337,8 @@ def test_the_home_of_a_source_writes_the_dead_letters_of_all_versions(session: L
         ("ALTER STREAM D ADD COLUMN w INT", 'the columns of "D" are those of its SELECT'),
         ("ALTER TABLE F ADD COLUMN w INT", 'table "F" is filled by query "F_insert"'),
         ("ALTER SOURCE Lines ADD COLUMN w INT", 'source "Lines" is FORMAT CSV: running queries and new ones'),
-        ("ALTER STREAM L ADD COLUMN w INT", '"L_source" and "Missed_source" have the same columns'),
-        ("ALTER SOURCE Missed_source ADD COLUMN w INT", '"Missed_source" and "L_source" have the same columns'),
+        ("ALTER STREAM L ADD COLUMN w INT", '"L_source" and source "Missed_source" have the same columns'),
+        ("ALTER SOURCE Missed_source ADD COLUMN w INT", '"Missed_source" and source "L_source" have the same columns'),
         ("ALTER SOURCE Timed ADD COLUMN at BIGINT", 'column "at" has the instant of a record of "Timed"'),
         ("ALTER SOURCE Timed ADD COLUMN op VARCHAR", 'column "op" has the operation of a record of "Timed"'),
     ],
@@ -341,6 +355,35 @@ def test_what_cannot_be_added_is_refused(session: LocalSession, statement: str, 
         session.execute(statement)
     assert why in str(refused.value)
     assert session.catalog is before
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("ALTER SOURCE A DROP k", "it is used by the key of an object that you may not read"),
+        ("ALTER SOURCE A DROP v", "WITHIN 50, a constraint of an object that you may not read"),
+        ("ALTER STREAM Over_it ADD w INT", '"Over_it" has the columns of an object that you may not read'),
+        ("ALTER STREAM L ADD w INT", '"L_source" and an object that you may not read have the same columns'),
+        ("ALTER SOURCE Secret_late_source DROP a", "and an object that you may not read have the same columns"),
+        ("ALTER TABLE T ADD w INT", '"T" is filled by an object that you may not read'),
+    ],
+)
+def test_names_that_the_caller_may_not_read_are_not_shown(statement: str, why: str) -> None:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE A (k INT, v INT, w INT) FROM a CONSTRAINT CLUSTERED BY v WITHIN 50;"
+        "CREATE STREAM Secret OVER A KEY k; REGISTER SOURCE Raw (k INT) FROM raw; CREATE STREAM Over_it OVER Raw KEY k;"
+        "REGISTER SOURCE Hidden (x INT) FROM h CONSTRAINT x REFERENCES A (v) WITHIN 9;"
+        "CREATE STREAM L (a INT, at BIGINT) ORDER BY at LATE INTO Secret_late;"
+        "CREATE STREAM E (a INT); CREATE TABLE T (a INT PRIMARY KEY); INSERT INTO T SELECT a FROM E"
+    )
+    name = statement.split()[2]
+    environment = Environment(caller=Principal("ann", "writer", AccessRules.of(write=[name])))
+    with pytest.raises(UserError) as refused:
+        apply(parse(statement)[0], session.catalog, environment)
+    assert why in str(refused.value)
+    hidden = ('Secret"', "Hidden", "Raw", "Missed", "T_insert") + (() if "Secret" in name else ("Secret",))
+    assert not [each for each in hidden if each in str(refused.value)]
 
 
 def test_a_default_is_that_of_duckdb() -> None:
@@ -368,6 +411,39 @@ def test_a_default_is_that_of_duckdb() -> None:
     other = LocalSession()
     other.execute(session.catalog.find("T").sql + "; INSERT INTO T (k) VALUES (1)")
     assert other.execute("SELECT y, z FROM T") == [{"y": 5, "z": "it's"}]
+
+
+def test_a_default_overwrites_no_value_that_another_client_has_written_meanwhile() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE T (k INT PRIMARY KEY); INSERT INTO T VALUES (1)")
+    context = LocalContext(session, session._change_catalog, session._append)
+    added, *filled = parse("ALTER TABLE T ADD COLUMN y INT DEFAULT 5, ADD \"select\" VARCHAR DEFAULT 'a'")
+    run(added, context)
+    session.execute("INSERT INTO T VALUES (9, 99, NULL), (8, NULL, 'b')")
+    for statement in filled:
+        run(resolved_statement(statement, session.catalog), context)
+    assert session.execute("SELECT * FROM T ORDER BY k") == [
+        {"k": 1, "y": 5, "select": "a"},
+        {"k": 8, "y": 5, "select": "b"},
+        {"k": 9, "y": 99, "select": "a"},
+    ]
+
+
+def test_a_default_that_fails_says_what_is_left_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ExternalError("Kafka is away", hint="try again later")
+
+    session = LocalSession()
+    session.execute("CREATE TABLE T (k INT PRIMARY KEY); INSERT INTO T VALUES (1)")
+    with monkeypatch.context() as patch, pytest.raises(ExternalError) as failed:
+        patch.setattr(LocalContext, "write", refuse)
+        session.execute("ALTER TABLE T ADD COLUMN y INT DEFAULT 5, ADD z INT DEFAULT (3 + 4)")
+    updates = 'UPDATE "T" SET "y" = 5 WHERE "y" IS NULL; UPDATE "T" SET "z" = (3 + 4) WHERE "z" IS NULL'
+    left = f'column "y" was added, and stays; then run {updates}'
+    assert str(failed.value) == f"Kafka is away; try again later; {left}"
+    assert failed.value.hint == f"try again later; {left}"
+    session.execute(updates)
+    assert session.execute("SELECT * FROM T") == [{"k": 1, "y": 5, "z": 7}]
 
 
 def test_a_column_that_exists_can_be_left_alone(session: LocalSession) -> None:

@@ -290,5 +290,5 @@ def test_the_dead_letters_of_a_renamed_query_are_still_its_own(session: LocalSes
     session.push("Raw", [{"k": 1, "v": 0, "ts": 1}, {"k": 2, "v": 2, "ts": 2}])
     session.advance(5)
     letters = [{"partition": 0, **letter} for letter in session.dead_letters("Raw")]
-    asked = CoverageQuestion(session.catalog.find("Quotient"), session.catalog.find("Raw"), (Span(0, 0, 1),), 2)
+    asked = CoverageQuestion(session.catalog.find("Quotient"), (session.catalog.find("Raw"),), (Span(0, 0, 1),), 2)
     assert (0, "Ratio") in [(letter["offset"], letter["query"]) for letter in refusals(asked, letters)]

@@ -185,3 +185,64 @@ def test_a_written_summary_keeps_the_names_of_its_stream_and_column() -> None:
     made.execute('CREATE STREAM S ("select" INT, at BIGINT) ORDER BY at')
     made.execute('CREATE SUMMARY Sm ON S ("select") WITH GRANULARITY 10 AND COLLAPSE(4, 3)')
     assert parse_query(made.catalog.find("Sm").select) is not None
+
+
+def altered(*changes: str) -> LocalSession:
+    """A summary of a stream whose columns change afterwards."""
+    made = LocalSession()
+    made.execute(
+        "CREATE STREAM S (v INT, g INT, at BIGINT) ORDER BY at;"
+        "CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3)"
+    )
+    made.push("S_source", [{"v": at % 7, "g": at, "at": at} for at in range(100)])
+    made.advance(200)
+    for sql in changes:
+        made.execute(f"ALTER STREAM S {sql}")
+    return made
+
+
+@pytest.mark.parametrize("changes", [("ADD COLUMN h INT",), ("ADD COLUMN h INT", "DROP COLUMN h")])
+def test_a_summary_shows_the_columns_that_it_has_after_others_were_added(changes: tuple[str, ...]) -> None:
+    made = altered(*changes)
+    asked = "SELECT COUNT(*) AS n, SUM(g) AS total FROM S WITH PREFERENCE DESC COUNT(v)"
+    assert made.execute(asked) == [{"n": 100, "total": 4950}]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT MAX(H) AS most FROM S",
+        "SELECT * FROM S",
+        "SELECT COUNT(DISTINCT S) AS n FROM S",
+        "SELECT MAX(c) AS c FROM S AS T (a, b, c)",
+        "SELECT COUNT(*) AS n FROM S AS T NATURAL JOIN U",
+    ],
+)
+def test_a_summary_that_lacks_a_column_that_is_read_is_named(select: str) -> None:
+    made = altered("ADD COLUMN h INT")
+    made.execute("CREATE TABLE U (h INT)")
+    alias = "T" if " T" in select else "S"
+    with pytest.raises(SqlError, match='summary "Sm" is older than the current column "h" of "S"; CREATE OR REPLACE'):
+        made.execute(f"{select} WITH PREFERENCE DESC COUNT({alias}.v)")
+
+
+def test_a_summary_has_no_column_that_got_another_type() -> None:
+    made = altered("ADD COLUMN h INT", "DROP COLUMN g", "ADD COLUMN g VARCHAR")
+    assert made.execute("SELECT COUNT(*) AS n FROM S WITH PREFERENCE COUNT(v)") == [{"n": 100}]
+    with pytest.raises(SqlError, match='summary "Sm" is older than the current column "g" of "S"'):
+        made.execute("SELECT MAX(g) AS most FROM S WITH PREFERENCE COUNT(v)")
+
+
+def test_a_replaced_summary_has_the_current_columns() -> None:
+    made = altered("ADD COLUMN h INT")
+    made.execute("CREATE OR REPLACE SUMMARY Sm ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3)")
+    made.push("S_source", [{"v": 1, "g": 1, "h": at, "at": at} for at in range(201, 211)])
+    made.advance(230)
+    asked = "SELECT COUNT(*) AS n, SUM(h) AS total FROM S WITH PREFERENCE COUNT(v)"
+    assert made.execute(asked) == [{"n": 110, "total": 2055}]
+
+
+def test_a_summary_with_the_columns_that_are_read_goes_before_an_older_one() -> None:
+    made = altered("ADD COLUMN h INT")
+    made.execute("CREATE SUMMARY Later ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3)")
+    assert made.execute("SELECT COUNT(h) AS n FROM S WITH PREFERENCE COUNT(v)") == [{"n": 0}]
