@@ -40,6 +40,7 @@ from dsms.statements.object_kinds import check_kind
 from dsms.statements.statement_kind import StatementKind, changes_named
 from operators.core.errors import UserError
 from operators.expressions import columns
+from operators.table_functions.summarize import Summarize
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,8 @@ def _needed(node: logical.Node, wanted: frozenset[str] | None, ids: Sequence[str
         case logical.StreamScan():
             known = frozenset[str](node.source.schema.names) if wanted is None else wanted
             return known if node.source.id in ids else frozenset()
+        case logical.Apply(function=Summarize()):
+            return frozenset()  # it keeps whole rows, and a SELECT that reads a summary compares its columns
         case logical.Project():
             return _needed(node.input, frozenset[str]().union(*(columns(each) for _, each in node.outputs)), ids)
         case logical.Filter() if wanted is not None:
