@@ -40,6 +40,10 @@ def seconds_between(queries: int) -> float:
     return max(_EVERY_S, HOURS * 3600 * queries / _MOST)
 
 
+def _now() -> float:
+    return time.time()
+
+
 @dataclass
 class History:
     """The samples of each running query. `progress` and `usage` return the last measurements, by the id and by the name
@@ -48,7 +52,7 @@ class History:
     catalog: Callable[[], Catalog]
     progress: Callable[[], Mapping[str, Progress]]
     usage: Callable[[], Mapping[str, QueryUsage]]
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = _now
     _samples: dict[str, deque[Sample]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _last: float = 0.0
