@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 #: The columns of a change in addition to its row; a kept result must not have columns with these names.
 OP, INSTANT = "dsms_op", "dsms_ts"
@@ -97,3 +97,16 @@ def overtaken_error(what: str) -> UserError:
     return UserError(
         f"another process has written to {what} in the meantime", hint="run one sink for each result and target"
     )
+
+
+class Conflict(ExternalError):
+    """Another process has committed to the target; nothing was written."""
+
+
+def token_of(position: Position | None) -> str | None:
+    """The token of a position, if there is one.
+
+    >>> token_of(Position("o3:1", 0.0)), token_of(None)
+    ('o3:1', None)
+    """
+    return None if position is None else position.token

@@ -17,14 +17,17 @@ from urllib.parse import urlsplit
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, SchemaMismatchError
 
-from connectors.tables.sink import INSTANT, OP, Batch, Position, overtaken_error
+from connectors.tables.sink import INSTANT, OP, Batch, Conflict, Position, overtaken_error
 from connectors.tables.sink_content import Content, key_ranges, last_changes
 from operators.core.errors import ExternalError, UserError
+from operators.core.quoting import quoted_identifier, quoted_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _TOKEN, _STEP = "dsms-token", "dsms-step"
+#: DataFusion makes names without quotes lower case.
+_quoted = quoted_identifier
 _ATTEMPTS, _LONGEST_TEXT = 5, 200
 #: How many commits are searched for the position, the newest first; None is all that the log still has.
 _SEARCHED = (10, 1000, None)
@@ -105,7 +108,7 @@ class DeltaSink:
                     if self._step() != step:  # a MERGE or DELETE that changes no row commits nothing
                         self._write_nothing(properties)
                         self._table.update_incremental()
-            except _Conflict:
+            except Conflict:
                 with self._reported():
                     self._table.update_incremental()
                 self._known = None if token else (None, self._step())
@@ -154,21 +157,17 @@ class DeltaSink:
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        with translated(f'the Delta table "{self._url}"'):
+        with _translated(f'the Delta table "{self._url}"'):
             yield
 
 
-class _Conflict(ExternalError):
-    """Another process has committed to the table; nothing was written."""
-
-
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def _translated(what: str) -> Iterator[None]:
     """Raises this project's errors for those of the library, about `what`."""
     try:
         yield
     except CommitFailedError as error:
-        raise _Conflict(f"{what} was changed by another process") from error
+        raise Conflict(f"{what} was changed by another process") from error
     except (DeltaProtocolError, SchemaMismatchError) as error:
         raise UserError(f"{what} cannot be written: {_line(error)}", hint="choose another table") from error
     except (DeltaError, OSError) as error:
@@ -233,14 +232,5 @@ def _literal(value: object) -> str | None:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str) and len(value) <= _LONGEST_TEXT:
-        return "'" + value.replace("'", "''") + "'"
+        return quoted_text(value)
     return None
-
-
-def _quoted(name: str) -> str:
-    """A column name as DataFusion reads it: quoted, because it makes unquoted names lower case.
-
-    >>> _quoted('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'

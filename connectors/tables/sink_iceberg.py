@@ -29,7 +29,7 @@ from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
-from connectors.tables.sink import Batch, Position, overtaken_error
+from connectors.tables.sink import Batch, Conflict, Position, overtaken_error, token_of
 from connectors.tables.sink_content import Content, last_changes
 from connectors.tables.sink_iceberg_files import remove_rows, replace_rows
 from operators.core.errors import ExternalError, UserError
@@ -133,7 +133,7 @@ class IcebergSink:
         for _ in range(_ATTEMPTS):
             with self._reported():
                 self._table.refresh()
-            if token and _token(self._read_position()) != _token(before):
+            if token and token_of(self._read_position()) != token_of(before):
                 raise overtaken_error(f'table "{self._name}"')
             self._table.metadata = self._table.metadata.model_copy(
                 update={"properties": {**self._table.metadata.properties, "commit.retry.num-retries": "0"}}
@@ -141,7 +141,7 @@ class IcebergSink:
             try:
                 with self._reported(), self._table.transaction() as transaction:
                     write(transaction)
-            except _Conflict:
+            except Conflict:
                 continue
             self._known = (Position(token, time.time()) if token else None,)
             return
@@ -197,10 +197,6 @@ class IcebergSink:
             yield
 
 
-class _Conflict(ExternalError):
-    """Another process has committed to the table; nothing was written."""
-
-
 #: Errors that say that the request or the configuration is wrong.
 _REFUSED = (
     BadRequestError,
@@ -225,14 +221,10 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
-        raise _Conflict(f"{what} was changed by another process") from error
+        raise Conflict(f"{what} was changed by another process") from error
     except SQLAlchemyError as error:
         raise ExternalError(f"{what} failed: its catalog reports {type(error).__name__}") from error
     except _REFUSED as error:
         raise UserError(f"{what} cannot be written: {error}") from error
     except _FAILED as error:
         raise ExternalError(f"{what} failed: {type(error).__name__}: {error}") from error
-
-
-def _token(position: Position | None) -> str | None:
-    return None if position is None else position.token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from connectors.tables.sink import Batch, Position, Sink, overtaken_error
+from connectors.tables.sink import Batch, Position, Sink, overtaken_error, token_of
 from operators.core.errors import ExternalError
 
 _T = TypeVar("_T")
@@ -39,10 +39,10 @@ class RetriedSink:
 
     def take(self, changes: Batch, token: str) -> None:
         """Stores changes, like the sink; waits while the target fails."""
-        before = _token(self.position())
+        before = token_of(self.position())
 
         def take(sink: Sink) -> None:
-            found = _token(sink.position())
+            found = token_of(sink.position())
             if found not in (before, token):
                 raise overtaken_error("the target")
             if found == before:
@@ -77,7 +77,3 @@ class RetriedSink:
                 self.close()
                 self._pause(error, pause_s)
                 pause_s = min(2 * pause_s, LONGEST_S)
-
-
-def _token(position: Position | None) -> str | None:
-    return None if position is None else position.token

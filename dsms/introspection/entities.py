@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -141,6 +141,12 @@ class QueryUsage:
     state_bytes: int = 0
 
 
+def usage_of(operators: Collection[Operator]) -> QueryUsage:
+    """What a query uses that has these operators."""
+    load = sum(operator.load / len(operator.queries) for operator in operators)
+    return QueryUsage(load, sum(operator.state_bytes for operator in operators))
+
+
 def usage_by_query(reports: Iterable[Report]) -> dict[str, QueryUsage]:
     """What the operators of each query use, by its name.
 
@@ -149,12 +155,11 @@ def usage_by_query(reports: Iterable[Report]) -> dict[str, QueryUsage]:
     >>> usage_by_query([Report(executor="e", fragment="0", at=0.0, operators=(shared,))])["q"]
     QueryUsage(load=0.25, state_bytes=8)
     """
-    loads, sizes = defaultdict[str, float](float), defaultdict[str, int](int)
+    used = defaultdict[str, list[Operator]](list)
     for operator in (operator for report in reports for operator in report.operators):
         for name in operator.queries:
-            loads[name] += operator.load / len(operator.queries)
-            sizes[name] += operator.state_bytes
-    return {name: QueryUsage(loads[name], sizes[name]) for name in loads}
+            used[name].append(operator)
+    return {name: usage_of(operators) for name, operators in used.items()}
 
 
 def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:

@@ -16,7 +16,6 @@ from dsms.coordinator.postgres.session_values import function_name, session_valu
 #: Returns the OID of the object of a kind (`regclass`, `regtype`, `regnamespace`) with this name. Raises SqlError if
 #: there is none.
 OidOf = Callable[[str, str], int]
-_SCHEMAS: Final = ("pg_catalog", "information_schema")
 _POSTGRES: Final = "postgres"
 #: Types of PostgreSQL by name, as DuckDB's; those that are not listed are texts here.
 _CASTS: Final = {
@@ -108,7 +107,7 @@ def output_name(projection: exp.Expr) -> str:
 def _without_schemas(query: exp.Expr) -> None:
     """Removes the schema before functions and columns. A function is parsed again, as if it had been written so."""
     for dot in reversed(list(query.find_all(exp.Dot))):
-        if dot.name.lower() not in _SCHEMAS and dot.this.name.lower() in _SCHEMAS:
+        if dot.name.lower() not in SCHEMAS and dot.this.name.lower() in SCHEMAS:
             dot.replace(_parsed(dot.expression) if isinstance(dot.expression, exp.Func) else dot.expression)
     for listed in reversed(list(query.find_all(exp.JSONArrayAgg))):
         collected = exp.Anonymous(this="list", expressions=[listed.this])

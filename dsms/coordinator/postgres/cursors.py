@@ -12,19 +12,20 @@ from dsms.coordinator.postgres.parameters import without_comments, words
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure
 from dsms.model.statement_result import EncodedRows, Row, StatementResult
 
-_NAME = r'(?P<name>"(?:[^"]|"")+"|\w+)'
+#: The name of a cursor, CLOSE and DISCARD ALL, also for cursors over subscriptions.
+NAME = r'(?P<name>"(?:[^"]|"")+"|\w+)'
 _DECLARE = re.compile(
-    rf"\s*declare\s+{_NAME}\s+(?:(?:binary|insensitive|asensitive|no\s+scroll|scroll)\s+)*cursor\s+"
+    rf"\s*declare\s+{NAME}\s+(?:(?:binary|insensitive|asensitive|no\s+scroll|scroll)\s+)*cursor\s+"
     r"(?:(?P<hold>with|without)\s+hold\s+)?for\s+(?P<query>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _MOVING = re.compile(
     r"\s*(?P<verb>fetch|move)\s+(?:(?P<way>next|prior|first|last|absolute|relative|forward|backward)\b\s*)?"
-    rf"(?:(?P<count>[+-]?\d{{1,18}}|all)\b\s*)?(?:(?:from|in)\s+)?{_NAME}\s*;?\s*",
+    rf"(?:(?P<count>[+-]?\d{{1,18}}|all)\b\s*)?(?:(?:from|in)\s+)?{NAME}\s*;?\s*",
     re.IGNORECASE,
 )
-_CLOSE = re.compile(rf"\s*close\s+{_NAME}\s*;?\s*", re.IGNORECASE)
-_DISCARD_ALL = re.compile(r"\s*discard\s+all\s*;?\s*", re.IGNORECASE)
+CLOSE = re.compile(rf"\s*close\s+{NAME}\s*;?\s*", re.IGNORECASE)
+DISCARD_ALL = re.compile(r"\s*discard\s+all\s*;?\s*", re.IGNORECASE)
 #: The first words of statements that a cursor may be over.
 _READING = (("SELECT",), ("WITH",), ("VALUES",))
 #: More cursors, rows or bytes in a session would keep too much in memory.
@@ -151,9 +152,9 @@ class Cursors:
         """The outcome of FETCH, MOVE and CLOSE; None for any other statement. Raises CursorFailure for an unknown
         cursor."""
         plain = without_comments(sql)
-        if _DISCARD_ALL.fullmatch(plain):
+        if DISCARD_ALL.fullmatch(plain):
             self.opened.clear()  # among other things, so this is no answer
-        if (closed := _CLOSE.fullmatch(plain)) is not None:
+        if (closed := CLOSE.fullmatch(plain)) is not None:
             return self._closed(closed["name"])
         if (found := _MOVING.fullmatch(plain)) is None:
             return None

@@ -6,7 +6,7 @@ import math
 import re
 import struct
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 from uuid import UUID
@@ -14,22 +14,30 @@ from uuid import UUID
 from dsms.coordinator.postgres.array_texts import Item, NoArray, items_of
 from dsms.coordinator.postgres.intervals import unpacked_interval
 from dsms.coordinator.postgres.messages import Malformed, Reader
-from dsms.coordinator.postgres.wire_types import BOOL, BYTEA, ELEMENTS, INTERVAL, NUMERIC, TEXT
+from dsms.coordinator.postgres.wire_types import (
+    BOOL,
+    BYTEA,
+    ELEMENTS,
+    FLOATS,
+    INTEGERS,
+    INTERVAL,
+    NUMERIC,
+    START,
+    TEXT,
+)
 from operators.core.quoting import quoted_text
 
-_INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q", 26: "!I"}
-_FLOATS: Final = {700: "!f", 701: "!d"}
+_INTEGERS: Final = {**INTEGERS, 26: "!I"}
 _DATE, _UUID = 1082, 2950
-_START = datetime(2000, 1, 1)  # noqa: DTZ001  instants are counted from here, in UTC where they have a zone
 #: Readers of the binary form of dates and times, by type: from days or microseconds to text.
 _MOMENTS: Final[dict[int, Callable[[int], str]]] = {
-    _DATE: lambda days: str((_START + timedelta(days=days)).date()),
-    1083: lambda micros: str((_START + timedelta(microseconds=micros)).time()),
-    1114: lambda micros: str(_START + timedelta(microseconds=micros)),
-    1184: lambda micros: f"{_START + timedelta(microseconds=micros)}+00",
+    _DATE: lambda days: str((START + timedelta(days=days)).date()),
+    1083: lambda micros: str((START + timedelta(microseconds=micros)).time()),
+    1114: lambda micros: str(START + timedelta(microseconds=micros)),
+    1184: lambda micros: f"{START + timedelta(microseconds=micros)}+00",
 }
 #: Types whose literals need no quotes.
-_NUMBERS: Final = frozenset({*_INTEGERS, *_FLOATS, NUMERIC})
+_NUMBERS: Final = frozenset({*_INTEGERS, *FLOATS, NUMERIC})
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
 #: A day with the zone that drivers send for a date without one, as in `2024-05-01 +01`.
@@ -79,7 +87,7 @@ def _of_text(shown: str, oid: int) -> str:
             return "TRUE" if shown.lower() in ("t", "true", "1", "yes", "on") else "FALSE"
         case _ if oid in _NUMBERS and _NUMBER.fullmatch(shown):
             return shown
-        case _ if oid in _FLOATS and (name := _NOT_FINITE.get(shown.lower().lstrip("+-"))) is not None:
+        case _ if oid in FLOATS and (name := _NOT_FINITE.get(shown.lower().lstrip("+-"))) is not None:
             return f"CAST('{'-' * shown.startswith('-')}{name}' AS DOUBLE)"
         case _ if oid == BYTEA:
             return f"X'{_bytes_of(shown).hex()}'"
@@ -124,7 +132,7 @@ def _item(item: Item, element: int) -> str:
 def _typed(text: str, oid: int) -> str:
     """A literal that has its type by itself, since the elements of an array have one type."""
     shown = _of_text(text, oid)
-    if oid in _FLOATS and _NUMBER.fullmatch(shown):
+    if oid in FLOATS and _NUMBER.fullmatch(shown):
         return f"CAST({shown} AS DOUBLE)"
     return f"CAST({shown} AS {_SQL[oid]})" if oid in (_DATE, 1114, 1184, _UUID) else shown
 
@@ -181,7 +189,7 @@ def _uuid(text: str) -> str:
 
 
 def _from_binary(value: bytes, oid: int) -> str:
-    form = _INTEGERS.get(oid) or _FLOATS.get(oid) or ""
+    form = _INTEGERS.get(oid) or FLOATS.get(oid) or ""
     if form and len(value) == struct.calcsize(form):
         return repr(struct.unpack(form, value)[0])
     if oid == BOOL:

@@ -15,7 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dsms.coordinator.postgres.cursors import CursorFailure, cursor_name, no_cursor, same_cursor
+from dsms.coordinator.postgres.cursors import (
+    CLOSE,
+    DISCARD_ALL,
+    NAME,
+    CursorFailure,
+    cursor_name,
+    no_cursor,
+    same_cursor,
+)
 from dsms.coordinator.postgres.parameters import without_comments
 from dsms.coordinator.postgres.session_settings import seconds_of
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure
@@ -25,20 +33,17 @@ from dsms.model.statement_result import Row, StatementResult
 from dsms.model.types import type_sql
 from operators.core.errors import SqlError, UserError
 
-_NAME: Final = r'(?P<name>"(?:[^"]|"")+"|\w+)'
 _DECLARE: Final = re.compile(
-    rf"\s*declare\s+{_NAME}\s+(?:(?:binary|insensitive|asensitive|no\s+scroll)\s+)*cursor\s+"
+    rf"\s*declare\s+{NAME}\s+(?:(?:binary|insensitive|asensitive|no\s+scroll)\s+)*cursor\s+"
     r"(?:(?P<hold>with|without)\s+hold\s+)?for\s+(?=subscribe\b|tail\b)(?P<query>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _FETCH: Final = re.compile(
     r"\s*fetch\s+(?:(?P<way>next|forward|prior|first|last|absolute|relative|backward)\b\s*)?"
-    rf"(?:(?P<count>[+-]?\d{{1,9}}|all)\b\s*)?(?:(?:from|in)\s+)?{_NAME}\s*"
+    rf"(?:(?P<count>[+-]?\d{{1,9}}|all)\b\s*)?(?:(?:from|in)\s+)?{NAME}\s*"
     r"(?:with\s*\(\s*timeout\s*=?\s*'(?P<timeout>[^']*)'\s*\)\s*)?;?\s*",
     re.IGNORECASE,
 )
-_CLOSE: Final = re.compile(rf"\s*close\s+{_NAME}\s*;?\s*", re.IGNORECASE)
-_DISCARD_ALL: Final = re.compile(r"\s*discard\s+all\s*;?\s*", re.IGNORECASE)
 #: The first columns of each row.
 _FIRST: Final = {"dsms_ts": Type(BIGINT, 8), "dsms_op": TEXT}
 #: The most cursors of a session, the most rows of one FETCH, and for how many seconds FETCH waits without a timeout.
@@ -139,9 +144,9 @@ class SubscriptionCursors:
                 return await self._fetched(cursor, found, check)
             if found["timeout"] is not None:
                 raise no_cursor(cursor_name(found["name"]))
-        if self.opened and _DISCARD_ALL.fullmatch(plain):
+        if self.opened and DISCARD_ALL.fullmatch(plain):
             await self.close()
-        if self.opened and (found := _CLOSE.fullmatch(plain)):
+        if self.opened and (found := CLOSE.fullmatch(plain)):
             return await self._closed(found["name"])
         return None
 

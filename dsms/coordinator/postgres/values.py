@@ -13,11 +13,20 @@ from uuid import UUID
 
 from dsms.coordinator.postgres.array_texts import array_text
 from dsms.coordinator.postgres.intervals import interval_text, length_of, packed_interval
-from dsms.coordinator.postgres.wire_types import BOOL, BYTEA, ELEMENTS, INT2VECTOR, INTERVAL, JSON, NUMERIC, TEXT, Type
-
-_INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q"}
-_FLOATS: Final = {700: "!f", 701: "!d"}
-_START = datetime(2000, 1, 1)  # noqa: DTZ001  instants are counted from here, in UTC where they have a zone
+from dsms.coordinator.postgres.wire_types import (
+    BOOL,
+    BYTEA,
+    ELEMENTS,
+    FLOATS,
+    INT2VECTOR,
+    INTEGERS,
+    INTERVAL,
+    JSON,
+    NUMERIC,
+    START,
+    TEXT,
+    Type,
+)
 
 
 def writer_of(type_: Type, *, binary: bool) -> Callable[[object], bytes | None]:
@@ -36,10 +45,10 @@ class Unwritable(Exception):
 
 
 def _binary(oid: int) -> Callable[[object], bytes]:
-    if oid in _INTEGERS:
-        return lambda value: struct.pack(_INTEGERS[oid], int(str(value)))
-    if oid in _FLOATS:
-        return lambda value: struct.pack(_FLOATS[oid], float(str(value)))
+    if oid in INTEGERS:
+        return lambda value: struct.pack(INTEGERS[oid], int(str(value)))
+    if oid in FLOATS:
+        return lambda value: struct.pack(FLOATS[oid], float(str(value)))
     if oid == BOOL:
         return lambda value: b"\1" if value else b"\0"
     if oid in (TEXT.oid, JSON.oid):
@@ -88,11 +97,11 @@ def _micros(text: str) -> bytes:
     """
     moment = datetime.fromisoformat(text)
     moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    return struct.pack("!q", (moment - _START) // timedelta(microseconds=1))
+    return struct.pack("!q", (moment - START) // timedelta(microseconds=1))
 
 
 def _days(text: str) -> bytes:
-    return struct.pack("!i", (date.fromisoformat(text) - _START.date()).days)
+    return struct.pack("!i", (date.fromisoformat(text) - START.date()).days)
 
 
 def _of_day(text: str) -> bytes:
@@ -136,7 +145,7 @@ def _text_writer(oid: int) -> Callable[[object], str]:
         return lambda value: value if isinstance(value, str) else json.dumps(value)
     if oid in (1114, 1184):
         return lambda value: str(value).replace("T", " ", 1).removesuffix("Z")
-    if oid in _FLOATS:
+    if oid in FLOATS:
         return lambda value: _NOT_FINITE.get(str(value), str(value))
     if oid == BYTEA:
         return lambda value: f"\\x{_bytes(value).hex()}"

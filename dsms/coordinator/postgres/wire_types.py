@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 
@@ -18,6 +19,11 @@ class Type(NamedTuple):
 
 BOOL, BYTEA, BIGINT, NUMERIC, INTERVAL = 16, 17, 20, 1700, 1186
 TEXT, JSON = Type(25, -1), Type(114, -1)
+#: The binary forms of integers and of floating-point numbers, by type.
+INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q"}
+FLOATS: Final = {700: "!f", 701: "!d"}
+#: Instants are counted from here, in UTC where they have a zone.
+START: Final = datetime(2000, 1, 1)  # noqa: DTZ001
 #: A list of numbers that is written without braces.
 INT2VECTOR: Final = Type(22, -1)
 #: The OIDs of arrays by those of their elements.

@@ -17,7 +17,7 @@ from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
 from dsms.coordinator.statements.fragment_stories import Stories, StorySource, story_of
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
-from dsms.introspection.entities import Kind, Report, belongs_to, readable_part
+from dsms.introspection.entities import Kind, Report, belongs_to, readable_part, usage_of
 from dsms.introspection.plan_documents import document, read_document, to_xml
 from dsms.introspection.show_tables import selected
 from dsms.model.catalog import Catalog
@@ -216,6 +216,7 @@ _SINGULAR: dict[AnyKind, str] = {
 
 def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
     operators = [operator for report in reports for operator in report.operators if belongs_to(operator, query.name)]
+    used = usage_of(operators)
     return {
         "id": query.name,
         "kind": query.kind,
@@ -227,9 +228,9 @@ def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
         "paused": query.paused,
         "state_memory": query.state_memory,
         "operators": [operator.id for operator in operators],
-        "load": sum(operator.load / len(operator.queries) for operator in operators),
+        "load": used.load,
         "state_rows": sum(operator.state_rows for operator in operators),
-        "state_bytes": sum(operator.state_bytes for operator in operators),
+        "state_bytes": used.state_bytes,
     }
 
 

@@ -1,5 +1,5 @@
 """The load of queries over the last hours, for charts. It is in the memory of the leading coordinator, so it begins
-again with each of them; what must be kept for longer belongs into a monitoring system (docs/operations.md)."""
+again with each of them. Keep what is needed for longer in a monitoring system (docs/operations.md)."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ from dsms.sql.parser.table_elements import parse_expression
 from dsms.statements.context import Context
 from dsms.statements.ddl.column_versions import (
     ANOTHER,
-    declared_text,
     listed_columns,
     next_version,
     own_log,
     readers_of,
+    unchanged,
     with_version,
 )
 from dsms.statements.ddl.columns_text import with_columns
@@ -150,14 +150,14 @@ def _apply(statement: AddColumns, catalog: Catalog, environment: Environment) ->
     log = own_log(item, statement.name, catalog, environment)
     added = [each for each in statement.columns if not (each.if_missing and _has(log, each.definition.name.text))]
     if not added:
-        return catalog, StatementResult("ALTER", f'{kind_of(item)} "{item.name}" is unchanged', name=item.name)
+        return catalog, unchanged(item)
     readers = readers_of(log, statement.name, catalog, environment)
     defaults = _defaults(added, item)
     for each in added:
         _check_addable(each.definition, log)
     changes = {
         "columns": _columns(log, added, statement.name, environment),
-        "sql": with_columns(declared_text(item, log), [each.text for each in added]),
+        "sql": with_columns(log.sql, [each.text for each in added]),
     }
     version = next_version(log, catalog, changes)
     written = st.CreateTable(statement.name, (), (), statement.sql, defaults)

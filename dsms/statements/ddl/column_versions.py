@@ -16,6 +16,7 @@ from dsms.model import properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
+from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Environment, shown_to_caller
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.dependencies import dependencies_of, dependents
@@ -66,9 +67,9 @@ def _with_own_columns(item: Object, name: st.Name, catalog: Catalog, environment
     raise name.place.error(f'the columns of "{item.name}" are those of its SELECT', hint)
 
 
-def declared_text(item: Object, log: Source) -> str:
-    """The statement that declares the columns of an object: RENAME of a table changes the text of the table only."""
-    return item.sql if isinstance(item, Table) else log.sql
+def unchanged(item: Object) -> StatementResult:
+    """The answer to ALTER if the object has the wanted columns already."""
+    return StatementResult("ALTER", f'{kind_of(item)} "{item.name}" is unchanged', name=item.name)
 
 
 def readers_of(log: Source, name: st.Name, catalog: Catalog, environment: Environment) -> list[Query]:

@@ -28,11 +28,11 @@ from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.queries import selected_expression
 from dsms.statements.ddl.column_versions import (
     ANOTHER,
-    declared_text,
     listed_columns,
     next_version,
     own_log,
     readers_of,
+    unchanged,
     with_version,
 )
 from dsms.statements.ddl.columns_text import without_column
@@ -86,12 +86,12 @@ def _apply(statement: DropColumns, catalog: Catalog, environment: Environment) -
     log = own_log(item, statement.name, catalog, environment)
     dropped = _existing(statement, log)
     if not dropped:
-        return catalog, StatementResult("ALTER", f'{kind_of(item)} "{item.name}" is unchanged', name=item.name)
+        return catalog, unchanged(item)
     readers = readers_of(log, statement.name, catalog, environment)
     left = tuple(column for column in log.columns if column.name not in [name.text for name in dropped])
     if all(column.name == ROW_NUMBER for column in left):
         raise statement.name.place.error(f'"{item.name}" would have no columns', f"DROP {kind_of(item).upper()} …")
-    sql = declared_text(item, log)
+    sql = log.sql
     for name in dropped:
         _check_free(name, log, item, catalog, environment)
         sql = without_column(sql, name.text)

@@ -104,7 +104,7 @@ def _own(item: Object, renaming: Renaming) -> Object:
         case Source():
             return item.renamed(name=renaming.new, sql=sql, own_dead_letter_topic=item.dead_letter_topic)
         case Table():
-            log = item.source.renamed(name=renaming.new, own_dead_letter_topic=item.source.dead_letter_topic)
+            log = item.source.renamed(name=renaming.new, sql=sql, own_dead_letter_topic=item.source.dead_letter_topic)
             checks = {name: renaming.of_condition(text) for name, text in item.checks.items()}
             return msgspec.structs.replace(item, name=renaming.new, sql=sql, source=log, checks=checks)
         case Stream():

@@ -3,7 +3,7 @@
 import { html, useRef, useState } from "./vendor/preact.js";
 import { quoted, statements } from "./api.js";
 import { saveCsv, saveJson } from "./export.js";
-import { Failure, Table, usePolled } from "./parts.js";
+import { Failure, ResultTable, usePolled } from "./parts.js";
 import { History, remember, remembered } from "./statement_history.js";
 
 const WORDS = (
@@ -77,7 +77,6 @@ function completions(text, names) {
 }
 
 function Outcome({ result }) {
-  const columns = result.columns.map((name, at) => ({ name: String(at), title: name, value: (row) => row[at] }));
   return html`<section aria-label=${result.statement}>
     <h2>${result.message}</h2>
     ${result.notices.map((notice) => html`<p class="faint">${notice}</p>`)}
@@ -85,7 +84,7 @@ function Outcome({ result }) {
       <button class="plain" onClick=${() => saveCsv(result)}>Save as CSV</button>
       <button class="plain" onClick=${() => saveJson(result)}>Save as JSON</button>
     </div>
-    <${Table} caption=${result.statement} columns=${columns} rows=${result.rows} keyOf=${(row) => JSON.stringify(row)} />`}
+    <${ResultTable} caption=${result.statement} columns=${result.columns} rows=${result.rows} />`}
   </section>`;
 }
 

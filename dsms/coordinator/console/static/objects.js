@@ -2,7 +2,7 @@
 
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { quoted, statements } from "./api.js";
-import { Failure, Table, queryPath, usePolled, useStatement } from "./parts.js";
+import { Failure, ResultTable, Table, queryPath, usePolled, useStatement } from "./parts.js";
 
 const COLUMNS = [
   { name: "name", title: "Name", show: ({ name }) => html`<a href=${objectPath(name)}>${name}</a>` },
@@ -42,11 +42,10 @@ function AllObjects() {
 export function Listed({ title, sql, seconds = 10 }) {
   const { data, error } = useStatement(sql, seconds);
   const [{ columns, rows } = { columns: [], rows: [] }] = data ?? [];
-  const kinds = columns.map((heading, at) => ({ name: heading, title: heading, value: (row) => row[at] }));
   return html`<section>
     <${Failure} error=${error} />
     ${rows.length > 0 && html`<h2>${title}</h2>
-      <${Table} caption=${title} columns=${kinds} rows=${rows} keyOf=${(row) => JSON.stringify(row)} />`}
+      <${ResultTable} caption=${title} columns=${columns} rows=${rows} />`}
   </section>`;
 }
 

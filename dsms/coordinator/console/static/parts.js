@@ -120,6 +120,12 @@ export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   </div>`;
 }
 
+// The rows of a statement's result. Columns may have the same title.
+export function ResultTable({ caption, columns, rows }) {
+  const kinds = columns.map((title, at) => ({ name: String(at), title, value: (row) => row[at] }));
+  return html`<${Table} caption=${caption} columns=${kinds} rows=${rows} keyOf=${(row) => JSON.stringify(row)} />`;
+}
+
 // The 30 largest amounts as bars, the largest first. With `whole`, the amounts are parts of a total: the total and the
 // percentages are shown, too.
 export function Bars({ title, parts, unit, whole }) {
