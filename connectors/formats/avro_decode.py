@@ -41,9 +41,9 @@ class AvroDecoder:
     """Decodes records of any number of writer schemas into the declared columns.
 
     A column is read from the field with exactly its name, otherwise from the field whose name differs only in case. A
-    writer schema of scalars and nested records is read in the native part (`avro_native`), or else column by column for
-    the whole batch at once. A record is read on its own if neither proves it valid, or if its schema has arrays, maps
-    or unions of several types. An invalid record never affects others.
+    writer schema without unions of several types is read in the native part (`avro_native`), or else, if it has no
+    arrays and maps, column by column for the whole batch at once. A record is read on its own if neither way
+    can read its schema, or if it is not proven valid. An invalid record never affects others.
 
     >>> import fastavro, io
     >>> writer = {"type": "record", "name": "P", "fields": [{"name": "a", "type": "int"}]}
@@ -100,7 +100,7 @@ class AvroDecoder:
         if isinstance(plan, str):
             refused.extend(Refusal(int(row), plan) for row in rows)
             return self._empty, rows[:0]
-        if not plan.fast:
+        if not plan.fast and plan.native is None:
             return self._one_by_one(plan.reader, rows, values, refused)
         frame, unproven = _natively(plan.native, buffer, rows) if plan.native else _columnar(plan, buffer, rows)
         if not unproven.any():
@@ -145,7 +145,7 @@ class AvroDecoder:
                 return f"the writer schema {schema_id} has an array of unbounded length: its elements take no bytes"
             columns = resolve(writer, list(self._schema))
             fast = self._columnar and vectorised(writer) and all(map(convertible, columns))
-            native = native_avro(writer, columns) if fast and self._natively else None
+            native = native_avro(writer, columns) if self._columnar and self._natively else None
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast, native)
         except ValueMismatch as mismatch:
             return f"{mismatch} (writer schema {schema_id})"

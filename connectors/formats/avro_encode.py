@@ -18,6 +18,7 @@ from connectors.formats.avro_physical import physical
 from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, shortest, single_bytes, texts, varint
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.base import NULL_REFUSED, ValueMismatch, empty_frame
+from connectors.formats.native_encode import native_avro_encoder
 from operators.core.distinct_type import stored
 from operators.core.errors import UserError
 
@@ -28,25 +29,33 @@ Array: TypeAlias = "pa.Array[Any]"
 class AvroEncoder:
     """Encodes frames of a schema; `schema_id` is the id of its Avro schema in the registry.
 
-    A schema without lists is encoded column by column, one with lists row by row by fastavro.
+    The native part (`native_encode`) encodes all columns, if it was built. Otherwise a schema without lists is encoded
+    column by column, one with lists row by row by fastavro.
 
     >>> encoder = AvroEncoder(pa.schema([pa.field("a", pa.int64(), nullable=False)]), 7)
     >>> encoder.encode(pl.DataFrame({"a": [2]})).to_list()
     [b'\\x00\\x00\\x00\\x00\\x07\\x04']
     """
 
-    def __init__(self, schema: pa.Schema, schema_id: int) -> None:
+    def __init__(self, schema: pa.Schema, schema_id: int, *, native: bool = True) -> None:
+        """If `native` is false, the native part is not used. Both ways write the same bytes."""
         self._fields = list(schema)
         self._dtypes = empty_frame(schema).schema
         self._prefix = b"\0" + schema_id.to_bytes(4, "big")
+        self._native = native_avro_encoder(schema, self._prefix) if native else None
         self._parsed = fastavro.parse_schema(physical(avro_schema(schema, "row")))
         self._flat = not any(map(_repeats, (field.type for field in schema)))
 
     def encode(self, frame: pl.DataFrame) -> pl.Series:
         """An Avro record for each row."""
-        frame = frame.select(self._dtypes.names())
+        if frame.columns != self._dtypes.names():
+            frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
             frame = frame.cast(self._dtypes)
+        encoded = self._native.encode(frame) if self._native else None
+        return self._in_python(frame) if encoded is None else encoded
+
+    def _in_python(self, frame: pl.DataFrame) -> pl.Series:
         encode = self._block if self._flat else self._one_by_one
         parts = [encode(part) for part in frame.iter_slices(_SLICE)] if len(frame) else []
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)

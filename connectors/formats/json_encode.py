@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from connectors.formats.base import NULL_REFUSED, ValueMismatch, empty_frame
 from connectors.formats.calendar_text import date_text, timestamp_text
+from connectors.formats.native_encode import native_json_encoder
 from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from operators.core.distinct_type import DistinctType
 from operators.core.errors import UserError
@@ -29,7 +30,9 @@ class JsonEncoder:
     [b'{"a":1,"b":"Infinity"}']
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, native: bool = True) -> None:
+        """If `native` is false, the native part (`native_encode`) is not used. Both ways write the same bytes."""
+        self._native = native_json_encoder(schema) if native else None
         self._fields = list(schema)
         self._dtypes = empty_frame(schema).schema
         self._texts = [_text(field.type, pl.col(field.name)).alias(field.name) for field in schema]
@@ -37,9 +40,14 @@ class JsonEncoder:
 
     def encode(self, frame: pl.DataFrame) -> pl.Series:
         """A JSON object for each row."""
-        frame = frame.select(self._dtypes.names())
+        if frame.columns != self._dtypes.names():
+            frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
             frame = frame.cast(self._dtypes)
+        encoded = self._native.encode(frame) if self._native else None
+        return self._in_python(frame) if encoded is None else encoded
+
+    def _in_python(self, frame: pl.DataFrame) -> pl.Series:
         for field in self._fields:
             _refuse_nulls(field, frame[field.name], ())
         texts = frame.select(self._texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -20,7 +20,15 @@ from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
 #: The most bytes that are decoded at once: views have 32 bits for a position.
 MOST_BYTES = 1 << 30
+#: The elements of lists for which a decoder has room at first.
+FIRST_ELEMENTS = 1024
+#: The deepest nesting of columns that native code reads and writes: it calls itself for each level.
+DEEPEST = 32
 Bytes = NDArray[np.uint8]
+
+
+class UnknownType(Exception):
+    """The native part does not decode a type."""
 
 
 class Kind(IntEnum):
@@ -40,6 +48,8 @@ class Kind(IntEnum):
     TIMESTAMP = 11
     ENUM = 12
     SPAN = 13
+    LIST = 14
+    STRUCT = 15
 
 
 class Target(ctypes.Structure):
@@ -54,6 +64,11 @@ class Target(ctypes.Structure):
         ("nulls", ctypes.c_int64),
         ("values", ctypes.c_void_p),
         ("valid", ctypes.c_void_p),
+        ("required", ctypes.c_int64),
+        ("inner", ctypes.c_int64),
+        ("parent", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
     ]
 
 
@@ -65,6 +80,21 @@ class Storage:
     least: int = 0
     greatest: int = 0
     scale: int = 0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A column to be decoded. The `inner` slots after it are those of its fields or elements, at any depth.
+    `parent` is the place of the innermost list that contains the column; -1 if none does: then it has the rows of the
+    table. `nested` says that it is in another column. `symbols` are the texts of an enum.
+    """
+
+    field: pa.Field[Any]
+    storage: Storage
+    inner: int = 0
+    parent: int = -1
+    nested: bool = False
+    symbols: tuple[str, ...] = ()
 
 
 _SIMPLE = {
@@ -80,6 +110,7 @@ _INTEGERS = {8: Kind.INT8, 16: Kind.INT16, 32: Kind.INT32, 64: Kind.INT64}
 _BYTES = {
     Kind.INT8: 1, Kind.INT16: 2, Kind.INT32: 4, Kind.INT64: 8, Kind.FLOAT32: 4, Kind.FLOAT64: 8, Kind.BOOLEAN: 1,
     Kind.TEXT: 16, Kind.BYTES: 16, Kind.DECIMAL: 16, Kind.DATE: 4, Kind.TIMESTAMP: 8, Kind.ENUM: 4, Kind.SPAN: 16,
+    Kind.LIST: 8, Kind.STRUCT: 0,
 }  # fmt: skip
 _VIEWS = {Kind.TEXT: pa.string_view(), Kind.BYTES: pa.binary_view(), Kind.SPAN: pa.binary_view()}
 
@@ -100,32 +131,78 @@ def storage_of(declared: pa.DataType) -> Storage | None:
 
 
 class RowMemory:
-    """The columns of `count` rows. `targets` are given to a native decoder, which writes every row of each column."""
+    """The columns of `count` rows. `targets` are given to a native decoder, which writes every row of each column.
+    Lists have room for `elements` elements in all rows together.
+    """
 
-    def __init__(self, fields: Sequence[pa.Field[Any]], storages: Sequence[Storage], count: int) -> None:
-        self._fields, self._storages, self._count = fields, storages, count
-        self._values: list[Bytes] = [np.empty(_BYTES[s.kind] * count, np.uint8) for s in storages]
-        self._valid: list[Bytes | None] = [np.empty(count, np.uint8) if f.nullable else None for f in fields]
-        self.targets = (Target * len(fields))()
-        for target, storage, values, valid in zip(self.targets, storages, self._values, self._valid, strict=True):
+    def __init__(self, slots: Sequence[Slot], count: int, elements: int = 0) -> None:
+        self._slots, self._count = slots, count
+        rows = [count if slot.parent < 0 else elements for slot in slots]
+        self._values = [_values(slot, size) for slot, size in zip(slots, rows, strict=True)]
+        self._valid = [_valid(slot, size) for slot, size in zip(slots, rows, strict=True)]
+        self.targets = (Target * len(slots))()
+        for target, slot, values, valid in zip(self.targets, slots, self._values, self._valid, strict=True):
+            storage, target.inner, target.parent = slot.storage, slot.inner, slot.parent
             target.kind, target.scale, target.row = storage.kind, storage.scale, -1
             target.least, target.greatest = storage.least, storage.greatest
             target.values, target.valid = values.ctypes.data, None if valid is None else valid.ctypes.data
+            target.required, target.capacity = not slot.field.nullable, elements
 
     def array(self, position: int, *texts: Bytes) -> pa.Array[Any]:
         """The column at a position. `texts` are the buffers to which its views point."""
-        storage, values, valid = self._storages[position], self._values[position], self._valid[position]
-        nulls = validity(None if valid is None or not self.targets[position].nulls else valid.view(np.bool_))
-        if storage.kind == Kind.BOOLEAN:
-            values = np.packbits(values.view(np.bool_), bitorder="little")
-        buffers = [nulls, arrow_buffer(values)]
-        if view := _VIEWS.get(storage.kind):
-            return pa.Array.from_buffers(view, self._count, [*buffers, *map(arrow_buffer, texts)])
-        return pa.Array.from_buffers(self._fields[position].type, self._count, buffers)
+        slot, valid, target = self._slots[position], self._valid[position], self.targets[position]
+        rows = self._count if slot.parent < 0 else self.targets[slot.parent].count
+        nulls = validity(None if valid is None or not target.nulls else valid[:rows].view(np.bool_))
+        children = [self.array(place, *texts) for place in self._children(position)]
+        return _array(slot, rows, [nulls, *self._buffers(position, rows)], children, texts)
 
     def series(self, position: int, *texts: Bytes) -> pl.Series:
         """The same as a Polars series."""
-        return pl.Series(self._fields[position].name, self.array(position, *texts))
+        return pl.Series(self._slots[position].field.name, self.array(position, *texts))
+
+    def _children(self, position: int) -> Iterator[int]:
+        end = position + 1 + self._slots[position].inner
+        position += 1
+        while position < end:
+            yield position
+            position += 1 + self._slots[position].inner
+
+    def _buffers(self, position: int, rows: int) -> list[pa.Buffer]:
+        kind, values = self._slots[position].storage.kind, self._values[position]
+        if kind == Kind.STRUCT:
+            return []
+        if kind == Kind.BOOLEAN:
+            return [arrow_buffer(np.packbits(values[:rows].view(np.bool_), bitorder="little"))]
+        return [arrow_buffer(values)]
+
+
+def _values(slot: Slot, rows: int) -> Bytes:
+    """The memory of a column. A list has the number of its elements before the first row, too."""
+    kind = slot.storage.kind
+    values = np.empty(_BYTES[kind] * (rows + (kind == Kind.LIST)), np.uint8)
+    if kind == Kind.LIST:
+        values[: _BYTES[kind]] = 0
+    return values
+
+
+def _valid(slot: Slot, rows: int) -> Bytes | None:
+    """The memory for nulls, which a column in another one always needs: it is null if the other one is."""
+    return np.empty(rows, np.uint8) if slot.field.nullable or slot.nested else None
+
+
+def _array(slot: Slot, rows: int, buffers: list[Any], children: list[Any], texts: Sequence[Bytes]) -> pa.Array[Any]:
+    kind = slot.storage.kind
+    if kind == Kind.ENUM:
+        return pa.array(slot.symbols, pa.string()).take(pa.Array.from_buffers(pa.int32(), rows, buffers))
+    if kind == Kind.LIST:
+        return pa.Array.from_buffers(pa.large_list(children[0].type), rows, buffers, children=children)
+    if kind == Kind.STRUCT:
+        fields = zip(slot.field.type, children, strict=True)
+        declared = pa.struct([pa.field(field.name, child.type) for field, child in fields])
+        return pa.Array.from_buffers(declared, rows, buffers, children=children)
+    if view := _VIEWS.get(kind):
+        return pa.Array.from_buffers(view, rows, [*buffers, *map(arrow_buffer, texts)])
+    return pa.Array.from_buffers(slot.field.type, rows, buffers)
 
 
 def address(array: NDArray[Any]) -> ctypes.c_void_p:

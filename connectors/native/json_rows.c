@@ -8,21 +8,23 @@
 
 enum { DEEPEST = 32 };
 
-/* The key of a column: as it is written, and in lower case as Python's casefold has it. A key may be in any case. */
+/* The key of a column or a struct's field: as it is written, and in lower case as Python's casefold has it. A key may be in any
+ * case. */
 typedef struct {
     const uint8_t *name, *folded;
     int64_t size, folded_size;
 } json_key_t;
 
-/* The objects are in `raw`. Views with the buffer 0 point to `raw`, views with the buffer 1 to `unescaped`, which has room for
- * as many bytes as the objects have, and has `used` bytes. `ascii` tells that all `folded` keys are ASCII. */
+/* The objects are in `raw`. Each of the `count` targets has a key, which is empty for the elements of a list. Views with the
+ * buffer 0 point to `raw`, views with the buffer 1 to `unescaped`, which has room for as many bytes as the objects have, and
+ * has `used` bytes. `ascii` says that all `folded` keys are ASCII, `full` that a list has no room for more elements. */
 typedef struct {
     const uint8_t *raw;
     const json_key_t *keys;
     target_t *targets;
     int64_t count, ascii;
     uint8_t *unescaped;
-    int64_t used;
+    int64_t used, full;
 } json_reader_t;
 
 static inline const uint8_t *space(const uint8_t *p, const uint8_t *end) {
@@ -118,6 +120,8 @@ static inline int put_json_number(target_t *t, int64_t row, const number_t *numb
     }
 }
 
+static const uint8_t *json_nested(json_reader_t *r, const uint8_t *p, const uint8_t *end, target_t *t, int64_t row);
+
 /* Stores the value at p, and returns where it ends; 0 if it is in doubt. */
 static inline const uint8_t *json_value(json_reader_t *r, const uint8_t *p, const uint8_t *end, target_t *t, int64_t row) {
     const uint8_t *from = p;
@@ -128,6 +132,7 @@ static inline const uint8_t *json_value(json_reader_t *r, const uint8_t *p, cons
         if ((p = skip(p, end, 0))) put_view(t, row, 0, r->raw, from, p - from);
         return p;
     }
+    if (t->kind >= LIST) return json_nested(r, p, end, t, row);
     if (*p == '"') return (p = put_text(r, t, row, p + 1, end)) ? p + 1 : 0;
     if (*p != 't' && *p != 'f')
         return (p = read_number(p, end, &number)) && put_json_number(t, row, &number) ? p : 0;
@@ -165,33 +170,44 @@ static inline int may_fold(const json_reader_t *r, const uint8_t *p, const uint8
     return wide && (ascii || !r->ascii);
 }
 
+/* The targets from `first` to before `stop` are the columns of an object, and those in them. */
+typedef struct {
+    int64_t first, stop;
+} columns_t;
+
+static inline int64_t after(const json_reader_t *r, columns_t of, int64_t f) {
+    int64_t next = f + 1 + r->targets[f].inner;
+    return next == of.stop ? of.first : next;
+}
+
 /* The column of a key; -1 if it has none, -2 if that is in doubt. The search begins at the column `guess`. */
-static inline int64_t column_of(const json_reader_t *r, int64_t guess, const uint8_t *p, int64_t size) {
-    for (int64_t i = 0, f = guess; i < r->count; i++, f = f + 1 == r->count ? 0 : f + 1) {
+static inline int64_t column_of(const json_reader_t *r, columns_t of, int64_t guess, const uint8_t *p, int64_t size) {
+    int64_t f = guess;
+    if (of.first == of.stop) return -1;
+    do {
         const json_key_t *key = r->keys + f;
         if (key->size == size && !memcmp(key->name, p, (size_t)size)) return f;
         if (key->folded_size == size && same_folded(key->folded, p, size)) return f;
-    }
+        f = after(r, of, f);
+    } while (f != guess);
     return may_fold(r, p, p + size) ? -2 : -1;
 }
 
-/* Decodes the object at p; returns where it ends, or 0 if it is in doubt. */
-static const uint8_t *json_object(json_reader_t *r, const uint8_t *p, const uint8_t *end, int64_t row) {
+/* Stores the members of the object at p; returns where it ends, or 0 if it is in doubt. */
+static inline const uint8_t *json_members(json_reader_t *r, columns_t of, const uint8_t *p, const uint8_t *end, int64_t row) {
     const uint8_t *key, *quote;
     target_t *targets = r->targets;
-    int64_t guess = 0;
-    p = space(p, end);
-    if (p >= end || *p != '{') return 0;
+    int64_t guess = of.first;
     p = space(p + 1, end);
     if (p < end && *p == '}') return p + 1;
     for (;;) {
         key = p = space(p, end);
         if (!(p = key_end(p, end, 0, &quote))) return 0;
-        int64_t f = column_of(r, guess, key + 1, quote - key - 1);
+        int64_t f = column_of(r, of, guess, key + 1, quote - key - 1);
         if (f >= 0) {
             if (targets[f].row == row || !(p = json_value(r, p, end, targets + f, row))) return 0;
             targets[f].row = row;
-            guess = f + 1 == r->count ? 0 : f + 1;
+            guess = after(r, of, f);
         } else if (f == -2 || !(p = skip(p, end, 0))) {
             return 0;
         }
@@ -201,15 +217,49 @@ static const uint8_t *json_object(json_reader_t *r, const uint8_t *p, const uint
     }
 }
 
-/* Decodes objects to rows, sets `doubt[row]` for each row in doubt, and returns the number of these rows. Object i is
- * raw[starts[i]..ends[i]]. */
+/* Stores an object, and null in the columns whose keys it does not have; returns where it ends, or 0 if it is in doubt. */
+static inline const uint8_t *json_object(json_reader_t *r, columns_t of, const uint8_t *p, const uint8_t *end, int64_t row) {
+    p = p < end && *p == '{' ? json_members(r, of, p, end, row) : 0;
+    for (int64_t f = of.first; f < of.stop; f += 1 + r->targets[f].inner)
+        if (r->targets[f].row != row && !put_null(r->targets + f, row)) p = 0;
+    return p;
+}
+
+/* Stores the elements of the array at p, which are the next ones of their column. */
+static const uint8_t *json_array(json_reader_t *r, const uint8_t *p, const uint8_t *end, target_t *t) {
+    p = space(p + 1, end);
+    if (p < end && *p == ']') return p + 1;
+    for (;;) {
+        p = space(p, end);
+        if (t->count >= t->capacity) return r->full = 1, (const uint8_t *)0;
+        if (p >= end || !(p = json_value(r, p, end, t + 1, t->count))) return 0;
+        t->count++;
+        p = space(p, end);
+        if (p >= end || (*p != ',' && *p != ']')) return 0;
+        if (*p++ == ']') return p;
+    }
+}
+
+/* Stores an array or an object; the functions call themselves for each level of the columns, never for levels of a record. */
+static const uint8_t *json_nested(json_reader_t *r, const uint8_t *p, const uint8_t *end, target_t *t, int64_t row) {
+    int64_t at = t - r->targets;
+    columns_t of = {at + 1, at + 1 + t->inner};
+    if (t->kind == STRUCT) return json_object(r, of, p, end, row);
+    p = *p == '[' ? json_array(r, p, end, t) : 0;
+    ((int64_t *)t->values)[row + 1] = t->count;
+    return p;
+}
+
+/* Decodes objects to rows, sets `doubt[row]` for each row in doubt, and returns the number of these rows; -1 if a list has no
+ * room for all elements. Object i is raw[starts[i]..ends[i]]. */
 int64_t dsms_json_rows(json_reader_t *r, const int64_t *starts, const int64_t *ends, int64_t rows, uint8_t *doubt) {
     int64_t doubts = 0;
     for (int64_t row = 0; row < rows; row++) {
-        const uint8_t *end = r->raw + ends[row], *p = json_object(r, r->raw + starts[row], end, row);
+        const uint8_t *end = r->raw + ends[row];
+        const uint8_t *p = json_object(r, (columns_t){0, r->count}, space(r->raw + starts[row], end), end, row);
         int fine = p && space(p, end) == end;
-        for (int64_t f = 0; f < r->count; f++)
-            if (r->targets[f].row != row) fine &= put_null(r->targets + f, row);
+        if (r->full) return -1;
+        if (!fine) take_back(r->targets, r->count, row);
         doubt[row] = !fine;
         doubts += !fine;
     }

@@ -1,7 +1,7 @@
 """The native part: C code that converts between bytes and columns, without the interpreter lock.
 
-It reads and writes Kafka's record batches (`records.c`), and decodes records in JSON and Avro (`json_rows.c`,
-`avro_rows.c`).
+It reads and writes Kafka's record batches (`records.c`), decodes records in JSON and Avro (`json_rows.c`,
+`avro_rows.c`), and encodes them (`json_write.c`, `avro_write.c`).
 `python -m connectors.native.library` builds it with the installed C compiler. Without a compiler, everything works in
 Python and with confluent-kafka's messages, more slowly.
 """
@@ -29,6 +29,12 @@ SWITCH = "DSMS_NATIVE_LIBRARY"
 #: What records.c returns for a batch in a message format older than version 2.
 OLD_FORMAT = -4
 
+#: The functions that return a number of rows or bytes, and those that fill tables when the library is loaded.
+_COUNTING = (
+    "dsms_scan", "dsms_decode", "dsms_encode", "dsms_seal", "dsms_json_rows", "dsms_avro_rows", "dsms_json_records",
+    "dsms_avro_records",
+)  # fmt: skip
+_PREPARING = ("dsms_records_init", "dsms_floats_init")
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 
 
@@ -104,11 +110,13 @@ def load(file: str) -> ctypes.CDLL | None:
         loaded = ctypes.CDLL(file)
     except OSError:
         return None
-    for name in ("dsms_scan", "dsms_decode", "dsms_encode", "dsms_seal", "dsms_json_rows", "dsms_avro_rows"):
+    for name in _COUNTING:
         getattr(loaded, name).restype = _LONG
     loaded.dsms_crc32c.restype = ctypes.c_uint32
-    loaded.dsms_partitions.restype = loaded.dsms_records_init.restype = None
-    loaded.dsms_records_init()
+    for name in ("dsms_partitions", *_PREPARING):
+        getattr(loaded, name).restype = None
+    for name in _PREPARING:
+        getattr(loaded, name)()
     return loaded
 
 

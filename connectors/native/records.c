@@ -69,13 +69,6 @@ static inline int64_t varint_size(int64_t value) {
     return size;
 }
 
-static inline uint8_t *put_varint(uint8_t *p, int64_t value) {
-    uint64_t v = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
-    while (v >= 0x80) *p++ = (uint8_t)(v | 0x80), v >>= 7;
-    *p++ = (uint8_t)v;
-    return p;
-}
-
 /* ---- CRC32C ---- */
 
 static uint32_t table[8][256];

@@ -13,18 +13,26 @@ typedef unsigned __int128 uint128_t;
 
 /* How a column stores its values: integers of 1 to 8 bytes, floats, a byte for a boolean, a view for text and bytes, 16
  * bytes for a decimal, days and microseconds since 1970 for dates and timestamps, 4 bytes for the index of an enum's symbol.
- * A SPAN is a view of the bytes of a value that Python reads. */
-enum { INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, ENUM, SPAN };
+ * A SPAN is a view of the bytes of a value that Python reads. A LIST has the positions at which its elements end, in the
+ * column after it; the columns after a STRUCT are its fields. */
+enum {
+    INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, TEXT, BYTES, DECIMAL, DATE, TIMESTAMP, ENUM, SPAN, LIST, STRUCT
+};
 
 /* The memory of a column. Integers, dates and timestamps lie between `least` and `greatest`. The unscaled values of a
  * DECIMAL have `scale` digits after the point, and are less than the number whose low and high words are `least` and
- * `greatest`. `valid[row]` is 1 for a value and 0 for null; in a column declared NOT NULL, `valid` is 0. `row` is the last
- * row that the column has, at first -1. */
+ * `greatest`. `valid[row]` is 1 for a value and 0 for null; in a column declared NOT NULL that is in no other, `valid` is 0.
+ * `required` says that a column is declared NOT NULL. `row` is the last row that the column has, at first -1.
+ *
+ * The `inner` targets after one belong to it, at any depth. `parent` is the number of the innermost LIST that
+ * contains it; -1 if none does: then it has the rows of the table. `count` is the number of elements of a LIST so far,
+ * `capacity` the most that it has room for; its values are the counts before the first row and after each row. */
 typedef struct {
     int32_t kind, scale;
     int64_t least, greatest, row, nulls;
     void *values;
     uint8_t *valid;
+    int64_t required, inner, parent, count, capacity;
 } target_t;
 
 /* Arrow's view of a text: all of its bytes, or if these are more than 12, the first four and the place of all. */
@@ -39,8 +47,8 @@ typedef struct {
     };
 } view_t;
 
-/* Stores a view of bytes that lie in the buffer of this number, which begins at `raw`. */
-static inline void put_view(target_t *t, int64_t row, int32_t buffer, const uint8_t *raw, const uint8_t *p, int64_t size) {
+/* The view of bytes that lie in the buffer of this number, which begins at `raw`. */
+static inline view_t view_of(int32_t buffer, const uint8_t *raw, const uint8_t *p, int64_t size) {
     view_t view = {.size = (int32_t)size, .inlined = {0}};
     if (size <= 12) {
         memcpy(view.inlined, p, (size_t)size);
@@ -49,7 +57,11 @@ static inline void put_view(target_t *t, int64_t row, int32_t buffer, const uint
         view.buffer = buffer;
         view.offset = (int32_t)(p - raw);
     }
-    ((view_t *)t->values)[row] = view;
+    return view;
+}
+
+static inline void put_view(target_t *t, int64_t row, int32_t buffer, const uint8_t *raw, const uint8_t *p, int64_t size) {
+    ((view_t *)t->values)[row] = view_of(buffer, raw, p, size);
 }
 
 /* Stores an integer; returns 0 if it is out of the column's range. */
@@ -85,14 +97,32 @@ static inline int put_decimal(target_t *t, int64_t row, uint128_t magnitude, int
     return 1;
 }
 
-/* Makes a row null; returns 0 if the column is declared NOT NULL. A view and an index remain ones that can be followed. */
-static inline int put_null(target_t *t, int64_t row) {
+/* Makes a row of one target null. A view and an index remain ones that can be followed. */
+static inline void blank(target_t *t, int64_t row) {
     if (t->kind == TEXT || t->kind == BYTES || t->kind == SPAN) memset((view_t *)t->values + row, 0, sizeof(view_t));
     if (t->kind == ENUM) ((int32_t *)t->values)[row] = 0;
-    if (!t->valid) return 0;
+    if (t->kind == LIST) ((int64_t *)t->values)[row + 1] = t->count;
+    if (!t->valid) return;
     t->valid[row] = 0;
     t->nulls++;
-    return 1;
+}
+
+/* Makes a row null, and the fields of a struct in it; returns 0 if the column is declared NOT NULL. */
+static inline int put_null(target_t *t, int64_t row) {
+    blank(t, row);
+    for (int64_t i = 1; i <= t->inner; i++)
+        if (t[i].parent == t->parent) blank(t + i, row);
+    return !t->required;
+}
+
+/* Removes what was stored of a row, with its elements, and makes the row null. */
+static inline void take_back(target_t *targets, int64_t columns, int64_t row) {
+    for (int64_t f = 0; f < columns; f++) {
+        target_t *t = targets + f;
+        if (t->parent >= 0) t->row = -1;
+        if (t->kind == LIST) t->count = ((int64_t *)t->values)[t->parent < 0 ? row : targets[t->parent].count];
+        if (t->parent < 0) blank(t, row);
+    }
 }
 
 static inline int continues(uint8_t c) { return (c & 0xc0) == 0x80; }

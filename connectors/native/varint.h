@@ -21,4 +21,12 @@ static inline int varint(const uint8_t **p, const uint8_t *end, int64_t *out) {
     return 0;
 }
 
+/* Writes a zigzag varint of at most ten bytes, and returns where it ends. */
+static inline uint8_t *put_varint(uint8_t *p, int64_t value) {
+    uint64_t v = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+    while (v >= 0x80) *p++ = (uint8_t)(v | 0x80), v >>= 7;
+    *p++ = (uint8_t)v;
+    return p;
+}
+
 #endif
