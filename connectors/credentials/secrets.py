@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -60,6 +61,19 @@ def resolved_url(url: str, environ: Mapping[str, str]) -> str:
     if _REFERENCE.fullmatch(url):
         return resolved(url, environ)
     return _REFERENCE.sub(lambda found: quote(_value(found["name"], environ), safe=""), url)
+
+
+def without_secrets(message: str, text: str, environ: Mapping[str, str]) -> str:
+    """The message, in which the values of the secrets to which a text refers are masked: as they are, and URL-encoded.
+
+    >>> without_secrets('no user "a/b" at a%2Fb@host', "http://${secret:u}@host", {"DSMS_SECRET_U": "a/b"})
+    'no user "***" at ***@host'
+    """
+    for name in references(text):
+        with suppress(NoSecret, ConfigError):  # a secret that cannot be looked up is in no message
+            if value := _value(name, environ):
+                message = message.replace(value, MASK).replace(quote(value, safe=""), MASK)
+    return message
 
 
 def check_no_secret(text: str, what: str) -> None:

@@ -92,6 +92,13 @@ class Sink(Protocol):
         ...
 
 
+class PositionLost(UserError):
+    """The sink cannot continue from where it was: the target must be emptied, and everything written again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="start again with --restart")
+
+
 def overtaken_error(what: str) -> UserError:
     """The error for a second process that writes the same result to the same target, `what`."""
     return UserError(

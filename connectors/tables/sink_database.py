@@ -89,8 +89,15 @@ class DatabaseSink:
             self._position = after
 
     def clear(self) -> None:
-        """Deletes the rows of the table and its position."""
+        """Deletes the rows of the table and its position. Raises UserError, and deletes nothing, if there
+        are rows but no position: a sink writes both together, so another program has written the rows."""
         with self._reported(), self._engine.begin() as transaction:
+            one = sa.select(sa.literal(1)).select_from(self._table).limit(1)
+            if self._position is None and transaction.execute(one).first() is not None:
+                raise UserError(
+                    f'table "{self._table.name}" has rows that no sink has written',
+                    hint="choose another table, or delete the rows yourself",
+                )
             transaction.execute(sa.delete(self._table))
             transaction.execute(sa.delete(self._positions).where(self._positions.c.table_name == self._table.name))
         self._position = None

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, SchemaMismatchError
 
-from connectors.tables.sink import INSTANT, OP, Batch, Conflict, Position, overtaken_error
+from connectors.tables.sink import INSTANT, OP, Batch, Conflict, Position, PositionLost, overtaken_error
 from connectors.tables.sink_content import Content, key_ranges, last_changes
 from operators.core.errors import ExternalError, UserError
 from operators.core.quoting import quoted_identifier, quoted_text
@@ -152,8 +152,8 @@ class DeltaSink:
                     raise self._lost("the table was restored to an earlier version")
         raise self._lost("the commit with the position was removed from the log")
 
-    def _lost(self, why: str) -> UserError:
-        return UserError(f'the position of the result in "{self._url}" is lost: {why}', hint="start with --restart")
+    def _lost(self, why: str) -> PositionLost:
+        return PositionLost(f'the position of the result in "{self._url}" is lost: {why}')
 
     @contextmanager
     def _reported(self) -> Iterator[None]:

@@ -29,7 +29,7 @@ from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
-from connectors.tables.sink import Batch, Conflict, Position, overtaken_error, token_of
+from connectors.tables.sink import Batch, Conflict, Position, PositionLost, overtaken_error, token_of
 from connectors.tables.sink_content import Content, last_changes
 from connectors.tables.sink_iceberg_files import remove_rows, replace_rows
 from operators.core.errors import ExternalError, UserError
@@ -162,10 +162,7 @@ class IcebergSink:
                 seen = max(snapshot.timestamp_ms / 1000, float(at) if told == token else 0.0)
                 return Position(token, seen) if token else None
         if current is not None:
-            raise UserError(
-                f'the position of the result in table "{self._name}" is lost: its snapshot has expired',
-                hint="start with --restart",
-            )
+            raise PositionLost(f'the position of the result in table "{self._name}" is lost: its snapshot has expired')
         return None
 
     def _created(self) -> Table:

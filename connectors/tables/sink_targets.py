@@ -22,23 +22,34 @@ def is_lake(target: str) -> bool:
     return target.startswith((ICEBERG, DELTA))
 
 
+def check_options(target: str, table: str | None, *, changes: bool) -> None:
+    """Raises UserError for options that a target does not have.
+
+    >>> check_options("/files", "rooms", changes=False)
+    Traceback (most recent call last):
+    operators.core.errors.UserError: the option "table" is only for databases and Iceberg; leave it out
+    """
+    database = not is_lake(target) and "://" in target
+    if table is not None and not (database or target.startswith(ICEBERG)):
+        raise UserError('the option "table" is only for databases and Iceberg', hint="leave it out")
+    if changes and database:
+        raise UserError("databases get the rows of a result, not its changes", hint='leave the option "changes" out')
+
+
 def open_sink(target: str, result: SinkResult, table: str | None = None, *, changes: bool = False) -> Sink:
     """The sink of a target: `iceberg:DIRECTORY`, `iceberg://CATALOG`, `delta:DIRECTORY_OR_URL`, the URL of a database,
     or a directory for Parquet files. With `changes`, an Iceberg or Delta table gets all changes instead of the rows.
     Libraries are imported here: they are slow to import, and few processes need them.
     """
+    check_options(target, table, changes=changes)
     if target.startswith(ICEBERG):
         return _iceberg(target.removeprefix(ICEBERG), result, table, changes=changes)
     if target.startswith(DELTA):
-        _refuse_table(table)
         return _delta(target.removeprefix(DELTA), result, changes=changes)
     if "://" in target:
-        if changes:
-            raise UserError("databases get the rows of a result, not its changes", hint="leave --changes out")
         from connectors.tables.sink_database import DatabaseSink
 
         return DatabaseSink(target, table or result.name, result)
-    _refuse_table(table)
     from connectors.tables.sink_files import ParquetSink
 
     return ParquetSink(Path(target), result.name)
@@ -61,11 +72,6 @@ def _delta(url: str, result: SinkResult, *, changes: bool) -> Sink:
     except ModuleNotFoundError as error:
         raise _missing("delta", error) from error
     return DeltaSink(url, content)
-
-
-def _refuse_table(table: str | None) -> None:
-    if table is not None:
-        raise UserError("--table is only for databases and Iceberg", hint="leave it out")
 
 
 def _missing(extra: str, error: ModuleNotFoundError) -> UserError:

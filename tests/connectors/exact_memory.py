@@ -1,10 +1,13 @@
-"""Memory of exactly the size of a record."""
+"""Memory of exactly the size of a record, to be read or written."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.formats.binary_column import BinaryColumn
 
@@ -30,3 +33,13 @@ class Exact:
 
     def __exit__(self, *_: object) -> None:
         LIBC.free(self._memory)
+
+
+@contextmanager
+def writable(size: int) -> Iterator[NDArray[np.uint8]]:
+    """Memory of exactly `size` bytes, so that a sanitizer sees each write beyond its end."""
+    memory = LIBC.malloc(size)
+    try:
+        yield np.ctypeslib.as_array(ctypes.cast(memory, ctypes.POINTER(ctypes.c_uint8)), (size,))
+    finally:
+        LIBC.free(memory)

@@ -122,7 +122,7 @@ def _digits(read, fields):
     return result
 
 
-@given(tables(record_types, max_rows=6), st.data())
+@given(tables(all_types, max_rows=6), st.data())
 def test_damage_is_refused_or_read_as_fastavro_reads_it_and_never_disturbs_a_neighbour(table, data):
     writer = avro_schema(table.schema, "R")
     values = AvroEncoder(table.schema, ID).encode(frame_of(table)).to_list()

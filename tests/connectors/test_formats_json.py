@@ -1,4 +1,3 @@
-import base64
 import datetime
 import json
 import math
@@ -15,6 +14,7 @@ from connectors.formats import OPERATION, DebeziumDecoder, JsonDecoder, JsonEnco
 from connectors.formats.calendar_text import date_text, days, microseconds, timestamp_text
 from operators.core.errors import UserError
 from tests.connectors.formats_strategies import all_types, tables
+from tests.support.readable_json import readable
 
 
 def naive(*parts):
@@ -34,21 +34,6 @@ def test_encode_then_decode_is_the_identity(table):
     assert result.refused == () and result.kept is None
     assert result.frame.schema == frame.schema
     assert stored(result.frame) == stored(frame)
-
-
-def readable(value, type_):
-    """The value that the standard library's json must give for a stored value."""
-    if value is None:
-        return None
-    if pa.types.is_list(type_):
-        return [readable(item, type_.value_type) for item in value]
-    if pa.types.is_struct(type_):
-        return {field.name: readable(value[field.name], field.type) for field in type_}
-    if pa.types.is_floating(type_) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if pa.types.is_binary(type_):
-        return base64.b64encode(value).decode()
-    return value
 
 
 PLAIN = st.recursive(

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.formats import JsonDecoder, json_decode
+from connectors.formats import JsonDecoder, JsonEncoder, json_decode, json_native
 from connectors.formats.binary_column import BinaryColumn
 from connectors.formats.json_native import native_json
 from connectors.native.library import missing
 from operators.expressions.types import TYPES as SCALARS
 from tests.connectors.exact_memory import Exact
-from tests.connectors.formats_strategies import FLAT_TYPES, all_types
+from tests.connectors.formats_strategies import FLAT_TYPES, all_types, tables
 from tests.connectors.json_strategies import LISTED, LISTED_RECORDS, NAMES, VALUES, records
+from tests.connectors.writer_strategies import mutated
 from tests.support.strategies import examples
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -45,6 +46,13 @@ def check(schema, values):
             frame, doubt = alone.decode(column)
             if not doubt[0]:
                 assert stored(frame) == [rows[at]]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(tables(all_types, max_rows=4), st.data())
+def test_both_ways_agree_on_damaged_rows_of_any_schema(table, data) -> None:
+    values = JsonEncoder(table.schema, native=False).encode(pl.from_arrow(table)).to_list()
+    check(table.schema, [data.draw(mutated(value)) for value in values])
 
 
 TYPES = [*FLAT_TYPES, *(type_.arrow for type_ in SCALARS), pa.list_(pa.int8()), pa.struct([("a", pa.int64())])]
@@ -142,6 +150,61 @@ def test_doubles_as_python_writes_them_are_decided(number) -> None:
 def test_usual_values_are_decided(type_, text, value) -> None:
     found = decided(type_, text)
     assert (found.to_list() if isinstance(found, pl.Series) else found) == value
+
+
+POINT = pa.struct([pa.field("x", pa.int8()), pa.field("Tags", pa.list_(pa.string()), nullable=False)])
+NESTED = pa.schema(
+    [
+        pa.field("a", pa.list_(pa.field("element", pa.list_(pa.float64()), nullable=False))),
+        pa.field("place", POINT),
+        pa.field("points", pa.list_(POINT)),
+    ]
+)
+FULL = """{"points": [{"x": 1, "Tags": []}, null, {"tags": ["more than twelve bytes", null, "\\n"], "other": [{}]}],
+ "place": {"x": null, "Tags": ["é"]}, "a": [[1, 2.5], [], [null]]}""".encode()
+FULL_ROW = {
+    "a": [[1.0, 2.5], [], [None]],
+    "place": {"x": None, "Tags": ["é"]},
+    "points": [{"x": 1, "Tags": []}, None, {"x": None, "Tags": ["more than twelve bytes", None, "\n"]}],
+}
+EMPTY_ROW = {"a": None, "place": None, "points": []}
+
+
+def test_arrays_and_objects_are_decided() -> None:
+    frame, doubt = native_json(NESTED).decode([FULL, b'{"points": [ ]}', FULL])
+    assert not doubt.any()
+    assert frame.rows(named=True) == [FULL_ROW, EMPTY_ROW, FULL_ROW]
+    assert frame.schema == pl.from_arrow(NESTED.empty_table()).schema
+
+
+def test_a_doubt_within_an_array_takes_back_its_elements(monkeypatch) -> None:
+    monkeypatch.setattr(json_native, "FIRST_ELEMENTS", 1)
+    for size in range(0, len(FULL), 2):
+        damaged = [FULL[:size], FULL[:size] + FULL[size + 1 :]]
+        frame, doubt = native_json(NESTED).decode([FULL, *damaged, b'{"points": []}', FULL])
+        assert doubt.tolist() in ([False, True, second, False, False] for second in (True, False))
+        assert [frame.rows(named=True)[at] for at in (0, 3, 4)] == [FULL_ROW, EMPTY_ROW, FULL_ROW]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"place": {"x": 1}}',  # a field declared NOT NULL is missing
+        b'{"place": {"x": 1, "Tags": null}}',
+        b'{"place": {"x": 1, "X": 1, "Tags": []}}',
+        b'{"place": {"x": 128, "Tags": []}}',
+        b'{"place": []}',
+        b'{"a": {}}',
+        b'{"a": [null]}',
+        b'{"a": [[1,]]}',
+        b'{"a": [[1] [2]]}',
+        b'{"a": [[1]',
+        b'{"a": [',
+    ],
+)
+def test_what_is_in_doubt_within_arrays_and_objects(value) -> None:
+    assert native_json(NESTED).decode([value])[1].tolist() == [True]
+    check(NESTED, [FULL, value, FULL])
 
 
 @pytest.mark.parametrize(

@@ -322,7 +322,7 @@ def test_an_expired_position_is_an_error_until_a_restart(tmp_path: Path) -> None
         [each.snapshot_id for each in table.snapshots() if each != current]
     ).commit()
     sink = ICEBERG.open(tmp_path, Content(KEYED))
-    with pytest.raises(UserError, match="its snapshot has expired; start with --restart"):
+    with pytest.raises(UserError, match="its snapshot has expired; start again with --restart"):
         sink.position()
     sink.clear()
     sink.take(changes(("+", 1, "a", 1, None)), "o1:1")
@@ -398,7 +398,7 @@ def test_a_checkpoint_of_the_log_keeps_the_number_of_the_step(tmp_path: Path) ->
     sink = DELTA.open(tmp_path, Content(KEYED))
     assert token(sink) == "o1:3"
     log[-1].unlink()
-    with pytest.raises(UserError, match="was removed from the log; start with --restart"):
+    with pytest.raises(UserError, match="was removed from the log; start again with --restart"):
         DELTA.open(tmp_path, Content(KEYED)).position()
 
 

@@ -39,7 +39,7 @@ def test_each_target_has_its_content(tmp_path: Path) -> None:
 
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     for target in (f"delta:{tmp_path / 'delta'}", str(tmp_path / "files")):
-        with pytest.raises(UserError, match="--table is only for databases and Iceberg"):
+        with pytest.raises(UserError, match='"table" is only for databases and Iceberg'):
             open_sink(target, KEYED, "rooms")
     with pytest.raises(UserError, match="databases get the rows of a result"):
         open_sink("sqlite://", KEYED, changes=True)

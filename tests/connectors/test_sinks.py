@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 from connectors.tables.sink import Batch, SinkResult
 from connectors.tables.sink_database import DatabaseSink
 from connectors.tables.sink_files import ParquetSink
-from dsms.cli.sink import position_of
+from dsms.sinks.following import position_of
 from operators.core.errors import ExternalError, UserError
 
 SCHEMA = pa.schema([("room", pa.string()), ("n", pa.int64()), ("mean", pa.decimal128(9, 2))])
@@ -206,6 +207,17 @@ def test_sinks_can_restart_and_refuse_to_continue_after_a_long_stop(tmp_path: Pa
         sink.close()
     assert DatabaseSink(url(tmp_path), "kept", KEYED).rows() == [("b", 1, None)]
     assert len(list((tmp_path / "hot").iterdir())) == 1
+
+
+def test_rows_of_others_are_not_deleted(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with sqlite3.connect(tmp_path / "shop.db") as others:
+        others.execute("CREATE TABLE orders (id INTEGER)")
+        others.execute("INSERT INTO orders VALUES (1)")
+    sink = DatabaseSink(url, "orders", BAG)
+    with pytest.raises(UserError, match='"orders" has rows that no sink has written'):
+        sink.clear()
+    assert sqlite3.connect(tmp_path / "shop.db").execute("SELECT id FROM orders").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from confluent_kafka import Message
 
@@ -16,6 +17,14 @@ from operators.core.delta import BEGINNING, FOREVER
 Refused = Callable[[Message, str], None]
 #: The memory of a row in addition to the bytes of its key and value.
 ROW_BYTES = 100
+
+
+class Change(NamedTuple):
+    """A record that is a change: its instant, whether the row goes, and the record itself."""
+
+    instant: int
+    gone: bool
+    message: Message
 
 
 class Fold:
@@ -52,8 +61,16 @@ class Fold:
 
     def take(self, messages: Iterable[Message]) -> None:
         """Applies the next changes of the log."""
+        for change in self._changes(messages):
+            if change.instant > self.at:
+                self._skip(change)
+            else:
+                self._apply(change)
+
+    def _changes(self, messages: Iterable[Message]) -> Iterator[Change]:
+        """The changes among the records. Notes heartbeats, and refuses all else."""
         for message in messages:
-            headers = dict(message.headers() or [])
+            headers = dict(message.headers() or ())
             if self._mark is not None and not (headers.get(BY_HEADER) or b"").startswith(self._mark):
                 self._refused(message, why_foreign_result(message, self._marked_by) or "")
                 continue
@@ -63,17 +80,19 @@ class Fold:
             ts = header_instant(headers, TS_HEADER)
             if ts is None:
                 self._refused(message, "not a change: it has no instant")
-                continue
-            if ts > self.at:
-                self._skip(message, ts)
-                continue
-            if self.bad and message.value() in self.bad:
-                self._refused(message, "not a row of the declared columns")
-                continue
-            self.last = max(self.last, ts)
-            self._change(ts, message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
+            else:
+                yield Change(ts, headers.get(OP_HEADER) == b"-", message)
 
-    def _skip(self, message: Message, instant: int) -> None:
+    def _apply(self, change: Change) -> None:
+        ts, gone, message = change
+        value = message.value()
+        if self.bad and value in self.bad:
+            self._refused(message, "not a row of the declared columns")
+        else:
+            self.last = max(self.last, ts)
+            self._change(ts, message.key(), value, gone)
+
+    def _skip(self, change: Change) -> None:
         self.later += 1
 
     def _advance(self, message: Message, instant: int | None) -> None:

@@ -11,8 +11,7 @@ from operator import itemgetter
 
 from confluent_kafka import Message
 
-from connectors.kafka.logs.fold import ROW_BYTES, Fold, Refused
-from connectors.kafka.logs.result_ends import change_instant
+from connectors.kafka.logs.fold import ROW_BYTES, Change, Fold, Refused
 from operators.core.delta import BEGINNING
 
 #: The most changes that can be undone, and that a SELECT at an instant just past undoes in a copy.
@@ -45,15 +44,15 @@ class FollowedFold(Fold):
         #: The keys whose rows have changed since the caller set it to an empty set; None: it has not, or these are more
         #: than an eighth of all rows. Without a key, rows are their keys.
         self.dirty: set[bytes] | None = None
-        self._waiting: list[tuple[int, Message]] = []
+        self._waiting: list[Change] = []
+        self._waiting_bytes = 0
         self._undoable = False
         self._undo: deque[tuple[int, bytes, bytes | int | None]] = deque()
 
     @property
     def memory(self) -> int:
         """The approximate memory, with the changes that wait and those that can be undone."""
-        waiting = sum(len(message) + ROW_BYTES for _, message in self._waiting)
-        return self.bytes + waiting + 2 * ROW_BYTES * len(self._undo)
+        return self.bytes + self._waiting_bytes + 2 * ROW_BYTES * len(self._undo)
 
     @property
     def keyed(self) -> bool:
@@ -62,17 +61,21 @@ class FollowedFold(Fold):
 
     def add(self, messages: Iterable[Message]) -> None:
         """Adds the next changes of the log. They wait until `advance` reaches their instants."""
-        for message in messages:
-            self._skip(message, self.at if (instant := change_instant(message)) is None else instant)
+        for change in self._changes(messages):
+            self._skip(change)
 
     def advance(self, instant: int) -> None:
         """Moves to an instant, and applies the changes up to it in the order of their instants."""
         self.at = max(self.at, instant)
-        due = [(at, message) for at, message in self._waiting if at <= self.at]
-        self._waiting = [(at, message) for at, message in self._waiting if at > self.at]
-        self.later = len(self._waiting)
         self._undoable = True
-        self.take(message for _, message in sorted(due, key=itemgetter(0)))
+        if not self._waiting:
+            return
+        waiting, self._waiting, self.later, self._waiting_bytes = self._waiting, [], 0, 0
+        for change in sorted(waiting, key=itemgetter(0)):
+            if change.instant <= self.at:
+                self._apply(change)
+            else:
+                self._skip(change)
 
     def set_floor(self, instant: int) -> None:
         """Relations before the instant are not known any more."""
@@ -111,10 +114,11 @@ class FollowedFold(Fold):
                 return
             yield change
 
-    def _skip(self, message: Message, instant: int) -> None:
-        super()._skip(message, instant)
-        self.greatest = max(self.greatest, instant)
-        self._waiting.append((instant, message))
+    def _skip(self, change: Change) -> None:
+        super()._skip(change)
+        self.greatest = max(self.greatest, change.instant)
+        self._waiting.append(change)
+        self._waiting_bytes += len(change.message) + ROW_BYTES
 
     def _change(self, instant: int, key: bytes | None, value: bytes | None, gone: bool) -> None:
         changed = (key if self._keyed else value) or b""

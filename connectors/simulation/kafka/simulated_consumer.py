@@ -70,10 +70,12 @@ class SimulatedConsumer:
         auto_offset_reset: str = "error",
         fetch_wait_max_ms: int = 20,
         fetch_message_max_bytes: int = 1 << 20,
+        isolation_level: str = "read_committed",
         **_: object,
     ) -> None:
         self._connections, self._scheduler = connections, connections.scheduler
         self._reset, self._wait_ms, self._most_bytes = auto_offset_reset, fetch_wait_max_ms, fetch_message_max_bytes
+        self._isolation = _COMMITTED if isolation_level == "read_committed" else 0
         self._assigned: list[_Partition] = []
         self._events: deque[Message] = deque()
         self._watermarks: dict[tuple[str, int], tuple[int, int]] = {}
@@ -111,6 +113,14 @@ class SimulatedConsumer:
         limit = 60.0 if timeout < 0 else timeout
         first, last = (self._asked(place, wanted, limit) for wanted in (_EARLIEST, _LATEST))
         return first, last
+
+    def offsets_for_times(self, partitions: Iterable[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """The offsets for instants, which are given in place of offsets; OFFSET_END asks for the end of a partition."""
+        limit = 60.0 if timeout < 0 else timeout
+        return [
+            TopicPartition(each.topic, each.partition, self._asked((each.topic, each.partition), each.offset, limit))
+            for each in partitions
+        ]
 
     def close(self) -> None:
         """Closes the connections."""
@@ -261,7 +271,9 @@ class SimulatedConsumer:
             leader = connections.leader(*place)
             if leader is None:
                 raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
-            answer = connections.wait(connections.send(leader, _offset_request(*place, wanted)), timeout_s)
+            answer = connections.wait(
+                connections.send(leader, _offset_request(*place, wanted, self._isolation)), timeout_s
+            )
         except ClientError as error:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT)) from error
         except ExternalError as error:
@@ -285,11 +297,11 @@ def committed(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterable[Batc
             yield batch
 
 
-def _offset_request(topic: str, partition: int, wanted: int) -> ListOffsetsRequest:
+def _offset_request(topic: str, partition: int, wanted: int, isolation: int = _COMMITTED) -> ListOffsetsRequest:
     kind = ListOffsetsRequest.ListOffsetsTopic
     part = kind.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=wanted)
     topics = [kind(name=topic, partitions=[part])]
-    return ListOffsetsRequest(replica_id=-1, isolation_level=_COMMITTED, topics=topics, timeout_ms=60_000)
+    return ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, timeout_ms=60_000)
 
 
 def _message(partition: _Partition, record: Any) -> Message:
