@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ import polars as pl
 
 from operators.core.delta import FROM
 from operators.core.hash_directory import WORTHWHILE, HashDirectory
+from operators.core.hash_identity import hash_name
 
 HASH = "__hash"
 #: What a run is sorted by: the hash of its key columns, or the instant from which elements are valid.
@@ -24,13 +25,14 @@ _NEIGHBOURS = 3
 _SAMPLE_SIZE = 64
 
 
+@cache
 def hashing() -> str:
-    """Identifies the hash function, which depends on the version of Polars."""
-    return f"polars {pl.__version__}"
+    """The name of the hash function. It is the same for all versions of Polars whose hashes are equal."""
+    return hash_name(key_hash)
 
 
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
-    """A UInt64 hash of the key columns, the same in every process that runs the same version of Polars.
+    """A UInt64 hash of the key columns, the same in every process whose `hashing` has the same name.
 
     It depends on the values in the order of `keys`, not on their names. Without keys it is 0.
 
