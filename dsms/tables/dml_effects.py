@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.names import bare_name
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.registration.table_targets import check_values, columns_of, table_of
 from dsms.tables.effect import (
@@ -159,8 +160,9 @@ def _do_update_effect(
             "ON CONFLICT DO UPDATE would change a row twice", "give each key once, for example by SELECT DISTINCT ON"
         )
     changes = changes_of(conflict.changes, table)
-    values = [changes.get(name, exp.column(name, table=table.name, quoted=True)) for name in table.schema.names]
-    keys = [exp.column(key, table=table.name, quoted=True) for key in table.keys]
+    named = columns_in(table, None)
+    values = [changes.get(name, named(name)) for name in table.schema.names]
+    keys = list(map(named, table.keys))
     same = [exp.EQ(this=key.copy(), expression=exp.column(key.name, table=_EXCLUDED, quoted=True)) for key in keys]
     where = exp.and_(*same, *([conflict.where.copy()] if conflict.where is not None else []))
     sources = (exp.Table(this=exp.to_identifier(_EXCLUDED)),)
@@ -206,7 +208,7 @@ def returning_query(
     if not statement.returning:
         return None
     table = table_of(statement.table, catalog)
-    alias = (None if isinstance(statement, st.Insert) else statement.alias) or table.name
+    alias = (None if isinstance(statement, st.Insert) else statement.alias) or bare_name(table.name)
     shown = _changed_rows(statement, table, effects, content).select(
         [name for name in table.schema.names if name != ROW_NUMBER]
     )

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import statements as st
+from dsms.model.names import bare_name
 from dsms.model.objects import Table
 from dsms.registration.table_targets import check_values, columns_of
 from dsms.tables.effect import Content, Effect, Key, cast_to_table, insert_effect, key_rows, remove_effect
@@ -90,7 +91,7 @@ def _query(statement: st.Merge, table: Table, branch: st.MergeBranch, chosen: ex
 def _without_partner(statement: st.Merge, table: Table, *, of_source: bool) -> exp.Expr:
     """The rows of one side for which ON is TRUE with no row of the other side. As for pairs, ON is evaluated over both
     sides, so that a name that both have is ambiguous."""
-    own = exp.to_identifier(statement.alias or table.name, quoted=True)
+    own = exp.to_identifier(statement.alias or bare_name(table.name), quoted=True)
     target = table_as(table, statement.alias)
     source, other = statement.source.copy(), exp.to_identifier(statement.source.alias_or_name or _SOURCE, quoted=True)
     kept, kept_name, partner, partner_name = (source, other, target, own) if of_source else (target, own, source, other)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.statement_result import EncodedRows
-from dsms.tables.equal_values import EqualValues, conjuncts, equal_values
+from dsms.tables.equal_values import INTEGERS, EqualValues, conjuncts, equal_values
 from dsms.tables.not_finite import float_columns, not_finite
 from dsms.tables.one_time_query import OneTimeQuery
 from dsms.tables.text_shape import literal_value
@@ -38,11 +39,12 @@ _TYPES: Mapping[pa.DataType, str] = {
 
 @dataclass(frozen=True)
 class PointQuery:
-    """The object of the catalog, the selected columns with the names and types that they have in the answer, and the
-    numbers of the literals that each key column equals, negative after a minus."""
+    """The object of the catalog, the selected columns with their places in the rows and the names and types that they
+    have in the answer, and the numbers of the literals that each key column equals, negative after a minus."""
 
     name: str
     columns: tuple[str, ...]
+    places: tuple[int, ...]
     shown: tuple[str, ...]
     types: tuple[str, ...]
     markers: EqualValues
@@ -51,8 +53,11 @@ class PointQuery:
         """The values of the key columns, from those of the literals."""
         return {key: tuple(literal_value(each, values) for each in markers) for key, markers in self.markers.items()}
 
-    def answer(self, rows: pa.Table) -> EncodedRows:
-        """The rows, encoded as a SELECT's process writes them."""
+    def answer(self, rows: pa.Table | Sequence[tuple[Any, ...]]) -> EncodedRows:
+        """The rows, encoded as a SELECT's process writes them; given as a table or as the values of all columns."""
+        if not isinstance(rows, pa.Table):
+            shown = [[row[place] for place in self.places] for row in rows]
+            return EncodedRows(msgspec.json.encode(shown), len(shown))
         selected = rows.select(list(self.columns))
         check_times_in_columns(selected)
         values = list(zip(*(column.to_pylist() for column in selected.columns), strict=True))
@@ -71,13 +76,28 @@ def point_query_of(asked: OneTimeQuery, schema: pa.Schema, keys: Sequence[str], 
     markers = equal_values(asked).get(name, {})
     if selected is None or set(markers) != {key.lower() for key in keys}:
         return None
+    if not all(_comparable(schema.field(key).type, markers[key.lower()]) for key in keys) or _narrowed(select, schema):
+        return None
     used = sorted(abs(int(marker)) for each in markers.values() for marker in each)
     if used != list(range(1, literals + 1)) or len(list(conjuncts(select.args["where"].this))) != len(markers):
         return None
     types = [_TYPES.get(schema.field(column).type) for column in selected.values()]
     if None in types:
         return None
-    return PointQuery(name, tuple(selected.values()), tuple(selected), tuple(filter(None, types)), markers)
+    places = tuple(map(schema.names.index, selected.values()))
+    return PointQuery(name, tuple(selected.values()), places, tuple(selected), tuple(filter(None, types)), markers)
+
+
+def _comparable(kind: pa.DataType, markers: Sequence[int | str]) -> bool:
+    """Whether the language compares a column of this type with such literals: no text with a number."""
+    return pa.types.is_signed_integer(kind) or all(isinstance(each, str) for each in markers)
+
+
+def _narrowed(select: exp.Select, schema: pa.Schema) -> bool:
+    """Whether a cast may refuse the value of a literal, as one to TINYINT: then the SELECT has to compute the cast."""
+    widest = max((kind.bit_width for kind in schema.types if pa.types.is_signed_integer(kind)), default=64)
+    casts = [each.to for each in select.args["where"].find_all(exp.Cast)]
+    return any(kind.is_type(name) for kind in casts for name, bits in INTEGERS.items() if bits < widest)
 
 
 def _selected(select: exp.Select, alias: str, schema: pa.Schema) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import statements as st
+from dsms.model.names import bare_name
 from dsms.model.objects import Table
 from dsms.model.types import type_sql
 from dsms.registration.table_targets import column_of
@@ -82,7 +83,7 @@ def select_over(
 
 def table_as(table: Table, alias: str | None) -> exp.Expr:
     """The table as an item of FROM, by its alias or its own name."""
-    shown = exp.TableAlias(this=exp.to_identifier(alias or table.name, quoted=True))
+    shown = exp.TableAlias(this=exp.to_identifier(alias or bare_name(table.name), quoted=True))
     return exp.Table(this=exp.to_identifier(table.name, quoted=True), alias=shown)
 
 
@@ -100,7 +101,8 @@ def _joins(item: exp.Expr) -> list[exp.Expr]:
 
 def columns_in(table: Table, alias: str | None) -> Callable[[str], exp.Expr]:
     """A function from the name of a column of the table to the column."""
-    return lambda name: exp.column(name, table=exp.to_identifier(alias or table.name, quoted=True), quoted=True)
+    shown = alias or bare_name(table.name)
+    return lambda name: exp.column(name, table=exp.to_identifier(shown, quoted=True), quoted=True)
 
 
 def keys_in(table: Table, rows: pa.Table) -> pa.Table:
@@ -114,7 +116,8 @@ def violation_query(table: Table) -> exp.Expr:
     broken = [exp.not_(exp.paren(selected_expression(f"SELECT {text}"))) for text in table.checks.values()]
     number = exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(at)) for at, each in enumerate(broken)])
     columns = [exp.column(name, quoted=True) for name in table.schema.names]
-    source = exp.Table(this=exp.to_identifier(table.name, quoted=True))
+    qualifiers = {column.table for each in broken for column in each.find_all(exp.Column)}
+    source = table_as(table, table.name if table.name in qualifiers else None)
     where = exp.Where(this=exp.or_(*(each.copy() for each in broken)))
     return exp.Select(
         expressions=[exp.alias_(number, "__check", quoted=True), *columns], from_=exp.From(this=source), where=where,

@@ -9,11 +9,14 @@ from itertools import count
 from typing import NamedTuple
 
 #: A quoted name, the beginning of something that may hide literals (a comment, a parameter, a text with a prefix or in
-#: dollars), a text, or a whole number, in this order of the groups.
+#: dollars), a text, or a whole number.
 _PARTS = re.compile(
-    r"""("(?:[^"]|"")*") | (--|/\*|\$|\\|[\w&]') | '((?:[^']|'')*)' | (?<![\w.])([0-9]{1,19})(?![\w.])""", re.VERBOSE
+    r"""(?P<name>"(?:[^"]|"")*") | (?P<hiding>--|/\*|\$|\\|[\w&]') | '(?P<text>(?:[^']|'')*)'
+    | (?<![\w.])(?P<number>[0-9]{1,19})(?![\w.])""",
+    re.VERBOSE,
 )
 _MOST_LITERALS, _LONGEST = 1_000, 20_000
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
 
 
 class TextShape(NamedTuple):
@@ -33,26 +36,39 @@ def shape_of(sql: str) -> TextShape | None:
     """
     if len(sql) > _LONGEST or not _encodable(sql):
         return None
-    values: list[int | str] = []
-    for found in _PARTS.finditer(sql):
-        if found[2] is not None or len(values) > _MOST_LITERALS:
+    values: list[int | str | None] = []
+
+    def emptied(found: re.Match[str]) -> str:
+        if found.lastgroup == "name":
+            return found[0]
+        values.append(_value(found))
+        return "0" if found.lastgroup == "number" else "''"
+
+    text = _PARTS.sub(emptied, sql)
+    known = tuple(value for value in values if value is not None)
+    return TextShape(text, known) if len(known) == len(values) <= _MOST_LITERALS else None
+
+
+def _value(found: re.Match[str]) -> int | str | None:
+    """The value of a literal; None for what may hide literals."""
+    match found.lastgroup:
+        case "number":
+            return int(found["number"])
+        case "text":
+            return found["text"].replace("''", "'")
+        case _:
             return None
-        if found[1] is None:
-            values.append(int(found[4]) if found[4] is not None else found[3].replace("''", "'"))
-    return TextShape(_PARTS.sub(_emptied, sql), tuple(values))
 
 
 def _encodable(text: str) -> bool:
     """Whether a text is valid Unicode: half of a surrogate pair cannot be encoded."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _emptied(found: re.Match[str]) -> str:
-    return found[0] if found[1] is not None else "0" if found[4] is not None else "''"
 
 
 def with_numbers(shape: str) -> str:
@@ -64,18 +80,24 @@ def with_numbers(shape: str) -> str:
     numbers = count(1)
 
     def numbered(found: re.Match[str]) -> str:
-        if found[1] is not None:
+        if found.lastgroup == "name":
             return found[0]
-        return str(next(numbers)) if found[4] is not None else f"'{next(numbers)}'"
+        return str(next(numbers)) if found.lastgroup == "number" else f"'{next(numbers)}'"
 
     return _PARTS.sub(numbered, shape)
 
 
 def literal_value(marker: int | str, values: Sequence[int | str]) -> int | str:
-    """The value that stands in a text for a literal of `with_numbers`.
+    """The value that stands in a text for a literal of `with_numbers`. A literal of another kind than the marker is
+    cast to it; it stays a text if it is not a number.
 
-    >>> literal_value(-2, (7, 8)), literal_value("1", ("a",))
-    (-8, 'a')
+    >>> literal_value(-2, (7, 8)), literal_value("1", ("a",)), literal_value(1, ("7",)), literal_value("1", (7,))
+    (-8, 'a', 7, '7')
     """
     value = values[abs(int(marker)) - 1]
-    return -value if isinstance(marker, int) and isinstance(value, int) and marker < 0 else value
+    if isinstance(marker, str):
+        return str(value)
+    number = value if isinstance(value, int) else int(value) if _DIGITS.fullmatch(value) else None
+    if number is None:
+        return value
+    return -number if marker < 0 else number

@@ -31,12 +31,14 @@ from connectors.kafka.records.record_columns import Headers, Records
 from dsms.coordinator.results.decoded_rows import decoded_rows
 from dsms.coordinator.results.decoded_table import DecodedTable
 from dsms.coordinator.results.relations import Message
-from dsms.coordinator.results.wanted_keys import wanted_keys
 from dsms.coordinator.watcher.redis_documents import LeaderView
+from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
 from dsms.tables.equal_values import EqualValues
 from dsms.tables.select_budget import Budget
+from dsms.tables.sorted_index import Seek
+from dsms.tables.wanted_keys import KeyWriter
 from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import ExternalError, Fenced, UserError
 
@@ -112,15 +114,17 @@ class ClusterTables:
         rows = self._valid_rows(table)
         return TableContent(table, self._folded[table.id].fold, rows)
 
-    def rows_at(self, table: Table, at: int | None, budget: Budget, wanted: EqualValues) -> pa.Table:
-        """The rows at an instant, or the current rows if it is None; rows with other than the wanted values may be left
-        out. The budget limits the work."""
+    def rows_at(
+        self, table: Table, at: int | None, budget: Budget, wanted: EqualValues, seek: Seek | None = None
+    ) -> pa.Table:
+        """The rows at an instant, or the current rows if it is None; rows with other than the wanted and sought values
+        may be left out. The budget limits the work."""
         fold = self._read(table)
         budget.check_relation(table.name, fold.bytes)
         if at is not None and at < fold.last:
             self._valid_rows(table)  # finds the invalid values
             return self._rows_before(table, at, budget)
-        return self._valid_rows(table, wanted_keys(table.key_schema, wanted) if wanted else None)
+        return self._valid_rows(table, KeyWriter(table.key_schema).wanted(wanted) if wanted else None, seek)
 
     def _rows_before(self, table: Table, at: int, budget: Budget) -> pa.Table:
         """The rows at an earlier instant, from the start of the log."""
@@ -132,14 +136,14 @@ class ClusterTables:
         budget.check_relation(table.name, fold.bytes)
         return decoded_rows(list(fold.values()), table.schema).table
 
-    def _valid_rows(self, table: Table, keys: Collection[bytes] | None = None) -> pa.Table:
+    def _valid_rows(self, table: Table, keys: Collection[bytes] | None = None, seek: Seek | None = None) -> pa.Table:
         """The current rows of a table, or those of some keys. Invalid values, which others have written, may have
         replaced valid rows: then the log is folded again without those values."""
         fold = self._read(table)
-        rows = self._folded[table.id].decoded.at(FOREVER, keys)
+        rows = self._folded[table.id].decoded.at(FOREVER, keys, seek)
         if rows.bad:
             self._folded[table.id] = self._log_of(table, fold.bad | rows.bad)
-            return self._valid_rows(table, keys)
+            return self._valid_rows(table, keys, seek)
         return rows.table
 
     def _log_of(self, table: Table, bad: frozenset[bytes] = frozenset()) -> _FoldedLog:
@@ -150,6 +154,12 @@ class ClusterTables:
 
     def _refused(self, message: Message, reason: str) -> None:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
+
+    def keep_indexes(self, catalog: Catalog) -> None:
+        """Frees the indexes that the catalog does not have any more."""
+        for table in catalog.tables():
+            if (log := self._folded.get(table.id)) is not None:
+                log.decoded.keep_indexes(set(catalog.indexes_on(table.name).values()))
 
     def last_instant(self, tables: Iterable[Table]) -> int:
         """The last instant that is final in all of these tables. Raises UserError if the query that fills one of them

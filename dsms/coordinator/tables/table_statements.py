@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.topics import Partition, delete_topic, latest, partition_counts, topic_ids
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.relations import Reading, Ready, Relations
+from dsms.coordinator.results.result_follower import ResultFollower
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.point_selects import PointSelect, PointSelects, fresh
 from dsms.coordinator.tables.reads import Reads
@@ -46,6 +47,8 @@ from dsms.tables.quick_selects import QuickSelects
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
+from dsms.tables.sought_values import sought_values
+from operators.core.errors import DsmsError
 
 #: The query of a SELECT: over all rows, or over promising regions first.
 Asking = OneTimeQuery | PromisingSelect
@@ -81,13 +84,19 @@ class TableStatements:
         self._pace = _HeartbeatPace()
         self._version = -1
         self._joined_partitions: set[Partition] = set()
+        self._follower = ResultFollower(partial(self._follow_results, limits))
 
     def close(self) -> None:
-        """Ends the processes of SELECTs."""
+        """Ends the processes of SELECTs, and following results."""
+        self._follower.close()
         self._relations.close()
         self._quick.close()
         self._selects.close()
         self._writes.close()
+
+    def _follow_results(self, limits: Limits, closed: threading.Event) -> None:
+        with self._reads.reading():
+            self._relations.follow_recent(Budget.of(limits, closed))
 
     def write(self, statement: Write, principal: Principal) -> StatementResult:
         """Runs a statement that writes rows. If it fails, it has changed nothing."""
@@ -158,6 +167,15 @@ class TableStatements:
         with self._running:
             self._send_heartbeats(self._catalog())
 
+    def try_keep_indexes(self, catalog: Catalog) -> None:
+        """Frees the indexes that the catalog does not have any more; does nothing while a statement runs."""
+        self._relations.keep_indexes(catalog)
+        if self._running.acquire(blocking=False):
+            try:
+                self._tables.keep_indexes(catalog)
+            finally:
+                self._running.release()
+
     def try_send_heartbeats(self) -> None:
         """Like `send_heartbeats`, but does nothing while a statement runs: the statement itself sends heartbeats."""
         if self._running.acquire(blocking=False):
@@ -208,13 +226,18 @@ class TableStatements:
         rows, notices = reply.encoded, tuple(map(str, seen))
         return fresh(StatementResult("SELECT", "", reply.columns, rows, notices, types=reply.types), read.instant)
 
-    def point_select(self, sql: str) -> PointSelect | None:
-        """The SELECT of a text that only looks up rows of a view by key; None for any other text."""
-        return self._points.of(sql)
+    def point_select(self, sql: str, *, known: bool = False) -> PointSelect | None:
+        """The SELECT of a text that only looks up rows of a view by key; None for any other text. `known`: also None
+        for a text that would have to be parsed first."""
+        return self._points.of(sql, known=known)
 
     def look_up(self, select: PointSelect, principal: Principal, cancelled: threading.Event) -> StatementResult:
         """Runs such a SELECT, which is not one of the limited number of SELECTs that run and wait."""
         return self._points.answer(select, principal, cancelled)
+
+    def look_up_all(self, asked: Sequence[tuple[PointSelect, Principal]]) -> list[StatementResult | DsmsError]:
+        """Runs such SELECTs over one view, all at one instant."""
+        return self._points.answers(asked, threading.Event())
 
     def answered(self, asked: OneTimeQueryWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
@@ -235,14 +258,16 @@ class TableStatements:
         self, ask: Callable[[Catalog], Asking], choose: Callable[[Asking, Catalog], int | None], budget: Budget
     ) -> _Snapshot:
         """All rows that a query reads, as of the instant that is chosen once results are ready."""
+        ask = _asked_once(ask)
         ready = self._ready(ask, budget)
+        if (found := self._snapshot_of_results(ask, choose, ready, budget)) is not None:
+            return found
         with self._running:
             catalog = self._catalog()
             asked = ask(catalog)
             instant = choose(asked, catalog)
-            wanted = equal_values(asked) if isinstance(asked, OneTimeQuery) else {}
-            reading = Reading(ready, _read_separately(asked), wanted)
-            relation, names = self._relations.at(instant, catalog, budget, reading), list(asked.objects.values())
+            reading, names = _reading(asked, ready, catalog), list(asked.objects.values())
+            relation = self._relations.at(instant, catalog, budget, reading)
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
         try:
@@ -253,17 +278,31 @@ class TableStatements:
 
     def _ready(self, ask: Callable[[Catalog], Asking], budget: Budget) -> Ready:
         """Makes the results ready that a query reads, without holding up other statements."""
-        with self._running:
+        with self._reads.reading():
             catalog = self._catalog()
-            self._reads.begin()
-        try:
             asked = ask(catalog)
             apart, ready = _read_separately(asked), dict[str, KeptResult]()
             for names in ({*asked.objects.values()} - apart, *({name} for name in apart)):
                 ready |= self._relations.make_ready(names, catalog, budget)
             return ready
-        finally:
-            self._reads.end()
+
+    def _snapshot_of_results(
+        self,
+        ask: Callable[[Catalog], Asking],
+        choose: Callable[[Asking, Catalog], int | None],
+        ready: Ready,
+        budget: Budget,
+    ) -> _Snapshot | None:
+        """Like `_snapshot`, without waiting for statements that write tables; None if the query reads a table."""
+        with self._reads.reading():
+            catalog = self._catalog()
+            asked = ask(catalog)
+            if any(isinstance(catalog.find(name), Table) for name in asked.objects.values()):
+                return None
+            instant = choose(asked, catalog)
+            relation = self._relations.at(instant, catalog, budget, _reading(asked, ready, catalog))
+            rows = {name: relation(name) for name in asked.objects.values()}
+            return _Snapshot(asked, instant, rows, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
         now, content = _now(), self._tables.content(table)
@@ -310,6 +349,25 @@ def _asked(statement: st.Select, principal: Principal, catalog: Catalog) -> Aski
         asking = promising_select(statement.select, statement.preference, asked, catalog, principal.may_read)
         _readable(asking.objects.values(), principal)
     return asking
+
+
+def _asked_once(ask: Callable[[Catalog], Asking]) -> Callable[[Catalog], Asking]:
+    """The function, which does not bind its statement again as long as the catalog is the same."""
+    last: list[tuple[Catalog, Asking]] = []
+
+    def asked(catalog: Catalog) -> Asking:
+        if not last or last[0][0] is not catalog:
+            last[:] = [(catalog, ask(catalog))]
+        return last[0][1]
+
+    return asked
+
+
+def _reading(asked: Asking, ready: Ready, catalog: Catalog) -> Reading:
+    """What a statement reads, with the values that it wants."""
+    wanted = equal_values(asked) if isinstance(asked, OneTimeQuery) else {}
+    sought = sought_values(asked) if isinstance(asked, OneTimeQuery) and catalog.indexes else {}
+    return Reading(ready, _read_separately(asked), wanted, sought)
 
 
 def _read_separately(asked: Asking) -> frozenset[str]:

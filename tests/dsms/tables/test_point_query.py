@@ -63,6 +63,9 @@ def chosen(wanted: dict[str, tuple[int | str, ...]]) -> pa.Table:
         "SELECT x.name AS n, at FROM t AS x WHERE 2 = x.k",
         "SELECT x, at FROM t WHERE k IN (1, 2, 2, -3)",
         "SELECT k FROM t WHERE (k = 2);",
+        "SELECT k FROM t WHERE k = CAST('2' AS INT)",
+        "SELECT k FROM t WHERE k IN (2::bigint, -'3'::int)",
+        "SELECT k FROM t WHERE CAST(k AS BIGINT) = 2",
     ],
 )
 def test_the_answer_of_duckdb(sql: str) -> None:
@@ -88,6 +91,17 @@ def test_two_key_columns_take_the_literals_in_any_order() -> None:
     assert query.wanted(values) == {"k": (-7,), "name": ("b", "c'd")}
 
 
+@pytest.mark.parametrize("condition", ["name = CAST('5' AS BIGINT)", "name = 5"])
+def test_what_the_language_refuses_is_not_a_point_query(condition: str) -> None:
+    assert point_query(f"SELECT k FROM t WHERE {condition}", ("name",))[0] is None
+
+
+def test_numbers_that_are_cast_to_texts() -> None:
+    query, values = point_query("SELECT k FROM t WHERE name IN (CAST(5 AS TEXT), '7')", ("name",))
+    assert query is not None
+    assert query.wanted(values) == {"name": ("5", "7")}
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -110,6 +124,9 @@ def test_two_key_columns_take_the_literals_in_any_order() -> None:
         "SELECT k FROM t, (SELECT 2) AS o WHERE k = 1",
         "SELECT k FROM t WHERE k = 1 AND EXISTS (SELECT 3)",
         "SELECT k FROM t WHERE NOT k = 1",
+        "SELECT k FROM t WHERE k = 1::smallint",
+        "SELECT k FROM t WHERE CAST(k AS SMALLINT) = 1",
+        "SELECT k FROM t WHERE k = 1.0",
         "SELECT k FROM t WHERE k = 1 -- AND k = 2",
         "WITH c AS (SELECT * FROM t) SELECT k FROM c WHERE k = 1",
         "SELECT k FROM t WHERE k = 1 UNION SELECT k FROM t WHERE k = 2",
