@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from dsms.model.dropped_topics import DroppedTopic
+from dsms.model.names import PUBLIC, schema_prefix
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.model.shared_links import SharedLink
+from dsms.model.sinks import KeptSink
 from dsms.model.statements import TextLocation
 from dsms.model.subplans import SharedSubplan, subplans_below
 from dsms.model.user_defined import Aggregate, Function
@@ -71,6 +73,12 @@ class Catalog(msgspec.Struct, frozen=True):
     dropped_topics: dict[str, DroppedTopic] = {}
     #: By lower-case name of an object: the comments on it ("") and on its columns, by their names.
     comments: dict[str, dict[str, str]] = {}
+    #: By lower-case name: the sinks, which keep results in other systems. The result of each is one of the objects.
+    sinks: dict[str, KeptSink] = {}
+    #: By lower-case name of an object: the columns of the indexes on it, by their names.
+    indexes: dict[str, dict[str, tuple[str, ...]]] = {}
+    #: The comments on the schemas besides public, by their names, which are in small letters; "" without a comment.
+    schemas: dict[str, str] = {}
 
     def get(self, name: str) -> Object | None:
         """The object with this name, case-insensitive, or None."""
@@ -118,6 +126,26 @@ class Catalog(msgspec.Struct, frozen=True):
         unread = [link for link in before if link.topic not in read]
         return after.with_dropped_topics(DroppedTopic(each.topic, each.id) for each in unread) if unread else after
 
+    def result_of(self, sink: KeptSink) -> Object:
+        """The view, query or table that a sink keeps."""
+        return self.objects[sink.result]
+
+    def sinks_of(self, names: Iterable[str]) -> list[KeptSink]:
+        """The sinks that keep one of the objects of these names, oldest first."""
+        kept = {name.lower() for name in names}
+        return [sink for sink in self.sinks.values() if sink.result in kept]
+
+    def with_sink(self, sink: KeptSink) -> Catalog:
+        """The next version of the catalog, with this sink, in place of one with its name if there is one."""
+        sinks = {**self.sinks, sink.name.lower(): sink}
+        return msgspec.structs.replace(self, version=self.version + 1, sinks=sinks)
+
+    def without_sinks(self, sinks: Iterable[KeptSink]) -> Catalog:
+        """The next version of the catalog, without these sinks; the same catalog if there are none."""
+        ended = {sink.name for sink in sinks}
+        kept = {name: sink for name, sink in self.sinks.items() if sink.name not in ended}
+        return msgspec.structs.replace(self, version=self.version + 1, sinks=kept) if ended else self
+
     def comments_on(self, name: str) -> dict[str, str]:
         """The comments on an object ("") and on its columns, by their names."""
         return self.comments.get(name.lower(), {})
@@ -134,11 +162,35 @@ class Catalog(msgspec.Struct, frozen=True):
         comments = {**others, name.lower(): dict(sorted(after.items()))} if after else others
         return msgspec.structs.replace(self, version=self.version + 1, comments=comments)
 
-    def without_comments(self, names: Iterable[str]) -> Catalog:
-        """The same version of the catalog, without the comments on the objects of these names."""
+    def indexes_on(self, name: str) -> dict[str, tuple[str, ...]]:
+        """The columns of the indexes on an object, by their names."""
+        return self.indexes.get(name.lower(), {})
+
+    def with_indexes(self, name: str, indexes: dict[str, tuple[str, ...]]) -> Catalog:
+        """The next version of the catalog, with these indexes on an object."""
+        others = {key: each for key, each in self.indexes.items() if key != name.lower()}
+        after = {**others, name.lower(): indexes} if indexes else others
+        return msgspec.structs.replace(self, version=self.version + 1, indexes=after)
+
+    def with_schemas(self, schemas: dict[str, str]) -> Catalog:
+        """The next version of the catalog, with these schemas."""
+        return msgspec.structs.replace(self, version=self.version + 1, schemas=schemas)
+
+    def schema_of(self, name: str) -> str:
+        """The schema to which a full name belongs.
+
+        >>> Catalog(schemas={"sales": ""}).schema_of("sales.orders"), Catalog().schema_of("a.b")
+        ('sales', 'public')
+        """
+        prefix = schema_prefix(name)
+        return prefix if prefix in self.schemas else PUBLIC
+
+    def without_comments_and_indexes(self, names: Iterable[str]) -> Catalog:
+        """The same version of the catalog, without the comments and indexes on the objects of these names."""
         gone = {name.lower() for name in names}
         kept = {name: texts for name, texts in self.comments.items() if name not in gone}
-        return msgspec.structs.replace(self, comments=kept)
+        indexes = {name: each for name, each in self.indexes.items() if name not in gone}
+        return msgspec.structs.replace(self, comments=kept, indexes=indexes)
 
     def with_dropped_topics(self, dropped: Iterable[DroppedTopic]) -> Catalog:
         """The same version of the catalog, in which these topics have to be deleted too."""

@@ -10,6 +10,7 @@ from typing import overload
 import msgspec
 
 Row = tuple[object, ...]
+_DECODER = msgspec.json.Decoder(list[Row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class EncodedRows(Sequence[Row]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Row]: ...
     def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
-        rows = msgspec.json.decode(self.json, type=list[Row])
+        rows = _DECODER.decode(self.json)
         for row, column, number in self._not_finite:
             rows[row] = (*rows[row][:column], number, *rows[row][column + 1 :])
         return rows[at]

@@ -17,6 +17,7 @@ from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.statements.context import Context
 from dsms.statements.ddl import (
     add_columns,
+    alter_columns,
     alter_executor,
     alter_query,
     comment,
@@ -36,11 +37,15 @@ from dsms.statements.ddl import (
     rename,
     repair_query,
     replace_query,
+    schemas,
+    sinks,
     skip_record,
 )
 from dsms.statements.dml import delete, insert, insert_stream, load, merge, replay, select, update
 from dsms.statements.explain import analyze, plan, result
 from dsms.statements.show import aggregates, alarms, audit, create, describe, entities, executors, objects, subplans
+from dsms.statements.show import schemas as shown_schemas
+from dsms.statements.show import sinks as shown_sinks
 from dsms.statements.statement_kind import StatementKind
 from operators.core.call_depth import allow_deep_calls
 from operators.core.errors import UserError
@@ -65,7 +70,10 @@ STATEMENTS: Final = (
     create_aggregate.PYTHON_KIND,
     *functions.KINDS,
     *if_not_exists.KINDS,
-    create_index.KIND,
+    *sinks.KINDS,
+    *schemas.KINDS,
+    create_index.CREATE,
+    create_index.DROP,
     refresh_view.KIND,
     replay.KIND,
     skip_record.KIND,
@@ -78,11 +86,14 @@ STATEMENTS: Final = (
     add_columns.KIND,
     add_columns.FILL_DEFAULT,
     drop_columns.KIND,
+    alter_columns.KIND,
     comment.KIND,
     objects.KIND,
     entities.KIND,
     executors.KIND,
     subplans.KIND,
+    shown_schemas.KIND,
+    *shown_sinks.KINDS,
     aggregates.KIND,
     create.KIND,
     alarms.KIND,

@@ -14,7 +14,7 @@ from dsms.model.objects import Object, Query, Source, Stream, Table, number_of
 from dsms.model.user_defined import Aggregate
 from dsms.sql.binder.scalars.expression_functions import written_name
 from dsms.sql.parser.dialect import Dsms
-from dsms.sql.parser.queries import without_public
+from dsms.sql.parser.full_names import with_full_names
 from dsms.sql.parser.rewrites import rewritten
 from dsms.sql.parser.statement_limits import balance_conditions
 from dsms.sql.parser.table_names import name_of
@@ -82,7 +82,7 @@ def query_of(select: str) -> exp.Expr:
 def _parsed(select: str) -> exp.Expr:
     """The parsed query. The cache is small because trees are large; it suffices because a query is parsed for its
     dependencies just before it is planned."""
-    tree = without_public(rewritten(sqlglot.parse_one(select, read=Dsms)))
+    tree = with_full_names(rewritten(sqlglot.parse_one(select, read=Dsms)))
     balance_conditions(tree)
     return tree
 

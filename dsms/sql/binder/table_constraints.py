@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.names import bare_name
 from dsms.model.position import error_at
 from dsms.model.types import type_sql
 from dsms.sql.binder.scalars.current_time import ANY_INSTANT, at_instant, reads_current_time
@@ -35,7 +36,7 @@ def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Cat
         if reads_current_time(condition.tree):
             why = f'check "{name}" reads the current time, so a row that satisfies it may violate it later'
             raise error_at(condition.tree, why, hint="add a column with DEFAULT now(), and compare with that")
-        kind = bind_expression(condition.tree, Scope(schema, statement.name.text)).type
+        kind = bind_expression(condition.tree, Scope(schema, bare_name(statement.name.text))).type
         if not pa.types.is_boolean(kind):
             raise error_at(condition.tree, f'check "{name}" is {type_sql(kind)}, not BOOLEAN')
 

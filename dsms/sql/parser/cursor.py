@@ -9,6 +9,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.limits import NO_LIMITS, Limits
+from dsms.model.names import full_name
 from dsms.model.statements import Name, TextLocation
 from dsms.model.types import parse_type
 from operators.core.errors import UserError
@@ -92,6 +93,21 @@ class Cursor:
         self._pass_names(DATABASE, ".", PUBLIC, ".") or self._pass_names(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
+    def object_name(self, what: str) -> Name:
+        """Consumes the full name of an object: `name`, `schema.name` or `dsms.schema.name`."""
+        self.at += 2 * (self.dots_ahead() == 2 and self.peek().text.upper() == DATABASE)
+        place = place_of(self.peek())
+        if self.peek().text.upper() == PUBLIC or not self.dots_ahead():
+            return self.name(what)
+        schema = self.name_of(self.next(), "schema name").text
+        self.expect(".")
+        return Name(full_name(schema, self.name_of(self.next(), what).text), place)
+
+    def dots_ahead(self) -> int:
+        """How many names follow the next token, each after a dot."""
+        texts = [unquoted_text(token) for token in self.tokens[self.at + 1 :: 2]]
+        return next((at for at, text in enumerate(texts) if text != "."), len(texts))
+
     def names(self, what: str) -> tuple[Name, ...]:
         """Consumes a list of names separated by commas."""
         listed = [self.name(what)]
@@ -104,7 +120,7 @@ class Cursor:
         If such a word is all that is left, it is the identifier."""
         if self.peek().text.upper() in optional and len(self.tokens) - self.at > 1:
             self.next()
-        name = self.name(what)
+        name = self.object_name(what)
         self.end()
         return name
 

@@ -23,7 +23,7 @@ _STREAM_ONLY = ("source", "order by", "ordered", "late")
 
 def register_source(cursor: Cursor, _: st.Name | None) -> st.RegisterSource:
     """`REGISTER SOURCE name (columns) FROM topic clauses`."""
-    name = cursor.name("source name")
+    name = cursor.object_name("source name")
     columns = _columns(cursor)
     cursor.expect("FROM")
     topic = cursor.name("topic")
@@ -42,7 +42,7 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
         query = replace(queries.named_query(cursor, name, "view", "streamed"), stream=True)
         return query.with_columns(renamed) if renamed else query
     cursor.expect("OVER")
-    source = cursor.name("source name")
+    source = cursor.object_name("source name")
     cursor.expect("KEY")
     keys = () if cursor.accept("NULL") else _keys(cursor)
     deletions = not keys and cursor.accept("WITH", "DELETIONS")
@@ -52,7 +52,7 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
 
 def _stream_name(cursor: Cursor) -> st.Name:
     """A name that may have hyphens, such as ESL's `larceny-in-progress`; queries have to quote it."""
-    name = cursor.name("stream name")
+    name = cursor.object_name("stream name")
     while cursor.accept("-"):
         name = st.Name(f"{name.text}-{cursor.name('stream name').text}", name.place)
     return name

@@ -12,7 +12,7 @@ _OPTIONS = ("FORMAT", "DELIMITER", "HEADER", "NULL")
 
 def copy(cursor: Cursor, _: st.Name | None) -> st.LoadFile:
     """Parses the rest of COPY."""
-    table = cursor.name("table name")
+    table = cursor.object_name("table name")
     cursor.expect("FROM")
     path = _text(cursor, "file")
     options = _options(cursor) if cursor.accept("WITH") else ()
@@ -36,7 +36,7 @@ def _options(cursor: Cursor) -> tuple[st.Clause, ...]:
 
 def load(cursor: Cursor, _: st.Name | None) -> st.LoadDatabase:
     """Parses the rest of LOAD TABLE."""
-    table = cursor.name("table name")
+    table = cursor.object_name("table name")
     cursor.expect("FROM")
     cursor.expect("DATABASE")
     url = _text(cursor, "database URL")

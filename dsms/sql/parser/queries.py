@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, cast
 
 import sqlglot
@@ -12,8 +14,9 @@ from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
-from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
+from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.full_names import with_full_names
 from dsms.sql.parser.preference import split_preference
 from dsms.sql.parser.rewrites import rewritten
 from dsms.sql.parser.statement_limits import within_limits
@@ -44,12 +47,12 @@ ViewOrQuery = Literal["view", "query"]
 
 def create_streamed_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE [STREAMED] VIEW name [(columns)] [WITH (…)] AS select`."""
-    return named_query(cursor, cursor.name("view name"), "view", "streamed")
+    return named_query(cursor, cursor.object_name("view name"), "view", "streamed")
 
 
 def create_complete_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE COMPLETE VIEW name …`, also called MATERIALIZED."""
-    return named_query(cursor, cursor.name("view name"), "view", "complete")
+    return named_query(cursor, cursor.object_name("view name"), "view", "complete")
 
 
 def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
@@ -65,7 +68,7 @@ def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
 
 def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE QUERY name [(columns)] [WITH (…)] AS select`."""
-    return named_query(cursor, cursor.name("query name"), "query", "streamed")
+    return named_query(cursor, cursor.object_name("query name"), "query", "streamed")
 
 
 def named_query(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
@@ -95,13 +98,17 @@ def new_names(cursor: Cursor) -> tuple[st.Name, ...]:
     return renamed
 
 
-def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
+def options(
+    cursor: Cursor, known: tuple[str, ...], refused: Mapping[str, tuple[str, str]] = MappingProxyType({})
+) -> tuple[st.Clause, ...]:
     """`(name = value, …)`; a value is a word, a signed number, or TIMESTAMP and a text. Raises SqlError for names that
-    are not in `known`."""
+    are not in `known`, with the message and the hint of those in `refused`."""
     cursor.expect("(")
     parsed = []
     while not cursor.accept(")"):
         token = cursor.peek()
+        if why := refused.get(token.text.upper()):
+            raise place_of(token).error(*why)
         name = cursor.one_of(known, "option")
         cursor.expect("=")
         words = [cursor.next().text]
@@ -174,7 +181,7 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
     except ParseError as error:
         raise _readable(error, text) from error
     query = tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree
-    return without_public(rewritten(within_limits(query, limits)))
+    return with_full_names(rewritten(within_limits(query, limits)))
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
@@ -190,24 +197,6 @@ def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
         raise error_at(tree, "expected a single expression")
     expression: exp.Expr = tree.expressions[0].pop()
     return expression
-
-
-def without_public(tree: exp.Expr) -> exp.Expr:
-    """Removes `public.` and `dsms.public.` from the query's names of relations: the system has only this schema.
-
-    >>> parse_query('SELECT public.t.a FROM public.t, dsms.public.s').sql()
-    'SELECT t.a FROM t, s'
-    """
-    plain = {table.name for table in tree.find_all(exp.Table) if _in_public(table)}
-    for part in [*tree.find_all(exp.Table), *(tree.find_all(exp.Column) if plain else ())]:
-        if _in_public(part) and (isinstance(part, exp.Table) or part.table in plain):
-            part.set("db", None)
-            part.set("catalog", None)
-    return tree
-
-
-def _in_public(part: exp.Table | exp.Column) -> bool:
-    return part.db.upper() == PUBLIC and part.catalog.upper() in ("", DATABASE)
 
 
 def _readable(error: ParseError, text: str) -> SqlError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dsms.sql.parser.cursor import Cursor, unquoted_text
 
-_ONE_SCHEMA = "all objects are in the schema public: use a prefix in their names instead, as in sales_orders"
 _NO_TEMPORARY_OBJECTS = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
 _ACCESS_BY_TOKENS = "the coordinator is given tokens with roles and topics instead (docs/security.md)"
 _ONE_STATEMENT = "each statement is a transaction of its own"
@@ -15,7 +14,7 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("BEGIN",): _ONE_STATEMENT,
     ("COMMIT",): _ONE_STATEMENT,
     ("CREATE", "CONNECTION"): "give the Kafka cluster when you start the coordinator, and the topic in REGISTER SOURCE",
-    ("CREATE", "DATABASE"): _ONE_SCHEMA,
+    ("CREATE", "DATABASE"): "there is one database, dsms: use CREATE SCHEMA sales, and names such as sales.orders",
     ("CREATE", "EXTERNAL", "TABLE"): "REGISTER SOURCE reads a topic, COPY a file, LOAD TABLE a database",
     ("CREATE", "OR", "REPLACE", "TABLE"): "DROP TABLE IF EXISTS name; CREATE TABLE name (…)",
     (
@@ -23,16 +22,11 @@ _INSTEAD: dict[tuple[str, ...], str] = {
         "PROCEDURE",
     ): "compute values by CREATE FUNCTION or CREATE AGGREGATE; run several statements from a client",
     ("CREATE", "ROLE"): _ACCESS_BY_TOKENS,
-    ("CREATE", "SCHEMA"): _ONE_SCHEMA,
     ("CREATE", "SECRET"): "refer to an environment variable or a file by ${secret:NAME} (docs/security.md)",
     (
         "CREATE",
         "SEQUENCE",
     ): "generate the numbers in the client, or leave out PRIMARY KEY: the table then identifies its rows itself",
-    (
-        "CREATE",
-        "SINK",
-    ): "run dsms sink NAME TARGET for a database, Iceberg, Delta or Parquet (docs/sinks.md); topics have all results",
     ("CREATE", "SOURCE"): "REGISTER SOURCE name (columns) FROM topic",
     ("CREATE", "TEMP"): _NO_TEMPORARY_OBJECTS,
     ("CREATE", "TEMPORARY"): _NO_TEMPORARY_OBJECTS,
@@ -40,7 +34,6 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("CREATE", "TYPE"): "write STRUCT<a INT, …> where the type is used",
     ("CREATE", "USER"): _ACCESS_BY_TOKENS,
     ("DECLARE",): "use COPY (SUBSCRIBE view) TO STDOUT to read changes; a SELECT returns all of its rows at once",
-    ("DROP", "SCHEMA"): _ONE_SCHEMA,
     ("GRANT",): _ACCESS_BY_TOKENS,
     ("PIVOT",): "SELECT … FROM table PIVOT (SUM(v) FOR k IN (1, 2))",
     ("REVOKE",): _ACCESS_BY_TOKENS,
@@ -48,7 +41,7 @@ _INSTEAD: dict[tuple[str, ...], str] = {
     ("START", "TRANSACTION"): _ONE_STATEMENT,
     ("SUBSCRIBE",): "dsms consume NAME follows a result; over the PostgreSQL port, COPY (SUBSCRIBE NAME) TO STDOUT",
     ("UNPIVOT",): "SELECT … FROM table UNPIVOT (v FOR name IN (a, b))",
-    ("USE",): _ONE_SCHEMA,
+    ("USE",): "write the schema before the name, as in sales.orders",
     ("VACUUM",): _AUTOMATIC,
 }
 

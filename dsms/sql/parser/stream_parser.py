@@ -228,12 +228,16 @@ class StreamParser(PatternParser):
         return self.expression(nodes.SyncRelation(this=relation, expressions=points), token=token)
 
     def _name(self) -> exp.Table:
-        """A bare name as an item of FROM."""
+        """A name, with or without its schema, as an item of FROM."""
         token = self._curr
         name = self._parse_id_var(any_token=False)
         if name is None:
             self.raise_error("expected a name")
-        return self.expression(exp.Table(this=name), token=token)
+        parts = [name]
+        while self._match(TokenType.DOT):
+            parts.append(self._parse_id_var(any_token=False))
+        named = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
+        return self.expression(exp.Table(**named), token=token)
 
     def _with_set_operations(self, item: exp.Expr, *, only_intersections: bool = False) -> exp.Expr:
         """Parses SyncSQL's set operations of relations in FROM: the bag union `ℜ(Sync2) ∪ ℜ(Sync5)`, the intersection

@@ -24,9 +24,9 @@ def create_summary(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     >>> made.select_sql
     "SELECT * FROM SUMMARIZE(TABLE Bids, DESCRIPTOR(auction), INTERVAL '10 SECONDS', 4, 3, 32, 8)"
     """
-    name = cursor.name("summary name")
+    name = cursor.object_name("summary name")
     cursor.expect("ON")
-    stream, column = cursor.name("stream name"), _column(cursor)
+    stream, column = cursor.object_name("stream name"), _column(cursor)
     cursor.expect("WITH")
     cursor.expect("GRANULARITY")
     length = _length(cursor.text_of(cursor.until("AND")))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
+from dsms.model.names import bare_name
 from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.declarations import column
 from dsms.sql.parser.queries import selected_expression
@@ -85,7 +86,7 @@ def read_element(cursor: Cursor, elements: TableElements) -> None:
     defined = column([cursor.next(), *cursor.until(",", ")", *_CONSTRAINT_WORDS)], cursor)
     elements.columns.append(defined)
     tokens = _rest_of_element(cursor)
-    starts = [*_constraint_starts(tokens), len(tokens)]
+    starts = [*constraint_starts(tokens), len(tokens)]
     constraint_name: st.Name | None = None
     for group in (tokens[start:end] for start, end in zip(starts, starts[1:], strict=False)):
         if unquoted_text(group[0]).upper() == "CONSTRAINT":
@@ -105,7 +106,7 @@ def _is_constraint(cursor: Cursor) -> bool:
     return word in ("CONSTRAINT", "PRIMARY KEY", "FOREIGN KEY") or (opens and word in ("CHECK", "UNIQUE", "EXCLUDE"))
 
 
-def _constraint_starts(tokens: list[Token]) -> Iterator[int]:
+def constraint_starts(tokens: list[Token]) -> Iterator[int]:
     """The indexes at which constraints begin: outside brackets and CASE, and not directly after DEFAULT, where `NULL`
     is a value."""
     depth, before = 0, ""
@@ -132,7 +133,9 @@ def _table_constraint(cursor: Cursor, elements: TableElements, name: st.Name | N
         _add_keys(elements, cursor.names("key column"), first)
         cursor.expect(")")
     elif word == "CHECK":
-        elements.add_check(name, f"{elements.table.text}_check", _condition(cursor, _rest_of_element(cursor)))
+        elements.add_check(
+            name, f"{bare_name(elements.table.text)}_check", _condition(cursor, _rest_of_element(cursor))
+        )
     else:
         _refuse(first)
 
@@ -151,7 +154,8 @@ def _column_constraint(
             raise place_of(group[0]).error(f'column "{name.text}" has two defaults')
         elements.defaults.append((name, parse_expression(cursor, group[1:])))
     elif words[0] == "CHECK":
-        elements.add_check(constraint_name, f"{elements.table.text}_{name.text}_check", _condition(cursor, group[1:]))
+        default_name = f"{bare_name(elements.table.text)}_{name.text}_check"
+        elements.add_check(constraint_name, default_name, _condition(cursor, group[1:]))
     elif words != ["NULL"]:
         _refuse(group[0])
 

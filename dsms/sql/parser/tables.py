@@ -27,7 +27,7 @@ _PARTS = {
 def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.CreateTableAs:
     """`CREATE TABLE name (column type constraints, …, [PRIMARY KEY (columns)], [CHECK (predicate)])`, or `CREATE TABLE
     name [(PRIMARY KEY (columns))] AS select`."""
-    name = cursor.name("table name")
+    name = cursor.object_name("table name")
     elements = TableElements(name)
     if cursor.accept("AS"):
         return _as_select(cursor, elements)

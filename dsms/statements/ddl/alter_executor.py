@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
-from dsms.scheduling.tuning import read_option
+from dsms.scheduling.tuning import BATCH_OPTIONS, read_option
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.statements.context import Context
 from dsms.statements.statement_kind import StatementKind
 
-_CLAUSES = ("POLICY", "MIN_BATCH_RECORDS", "MAX_BATCH_RECORDS", "TARGET_BATCH_SECONDS", "STATE_MEMORY")
+_CLAUSES = ("POLICY", *map(str.upper, BATCH_OPTIONS), "STATE_MEMORY")
 
 
 @dataclass(frozen=True, slots=True)

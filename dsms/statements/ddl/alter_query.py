@@ -21,12 +21,16 @@ from dsms.sql.binder.bind import plan_of
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.alter_executor import AlterExecutor, parse_alter_executor
-from dsms.statements.ddl.rename import Rename, parse_rename
+from dsms.statements.ddl.rename import Rename, parse_rename, parse_set_schema
 from dsms.statements.object_kinds import KINDS, kind_word
 from dsms.statements.statement_kind import Halt, StatementKind
 
 _NEW_FUNCTION = "create it again with the new name, CREATE OR REPLACE what calls it, and DROP the old one"
 _OPTIONS = ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "FRAGMENT", "JOIN_ORDER")
+#: The other options of CREATE: what consumers know of the result, what determines the results, and how exact they are.
+_KNOWN = ("TOPIC", "FORMAT", "PARTITIONS", "ERROR_COLUMNS")
+_DETERMINING = ("START", "SHARED", "MAX_ERROR", "MAX_LOSS", "DEADLINE", "SHED_WHERE", "MEMORY")
+_INEXACT = ("MAX_ERROR", "MAX_LOSS", "DEADLINE", "ERROR_COLUMNS", "SHED_WHERE", "MEMORY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,34 @@ def _parse(cursor: Cursor, _: st.Name | None) -> AlterQuery | AlterExecutor | Re
     if any(cursor.accept(kind) for kind in ("FUNCTION", "AGGREGATE")):
         cursor.fail("functions and aggregates cannot be altered", _NEW_FUNCTION)
     kind = KINDS[kind_word(cursor, ("QUERY", "VIEW", "SUMMARY"))]
-    names = [cursor.name("query name")]
+    names = [cursor.object_name("query name")]
     if cursor.accept("RENAME"):
         return parse_rename(cursor, kind, names[0])
+    if cursor.accept("SET", "SCHEMA"):
+        return parse_set_schema(cursor, kind, names[0])
     if cursor.peeks("ADD") or cursor.peeks("DROP"):
         cursor.fail(f"the columns of a {kind} are those of its SELECT", f"DROP {kind.upper()}, and create it again")
     while cursor.accept(","):
-        names.append(cursor.name("query name"))
+        names.append(cursor.object_name("query name"))
     cursor.expect("SET")
-    clauses = queries.options(cursor, _OPTIONS)
+    clauses = queries.options(cursor, _OPTIONS, _refused(kind, names[0]))
     cursor.end()
     return AlterQuery(tuple(names), clauses, cursor.sql)
+
+
+def _refused(kind: st.Kind, name: st.Name) -> dict[str, tuple[str, str]]:
+    """Why ALTER does not change the other options of CREATE, and what to write instead."""
+    texts: dict[tuple[str, ...], tuple[str, str]] = {}
+    texts[_KNOWN] = ("cannot change: consumers of the result rely on it", f"create another {kind} with it")
+    again = f"CREATE OR REPLACE {kind.upper()} {name.text} WITH ({{option}} = …) AS …"
+    texts[_DETERMINING] = ("needs a replacement: the results or their operators depend on it", again)
+    if kind == "view":
+        texts[_INEXACT] = ("needs a query: readers of a view expect exact results", "use CREATE QUERY …")
+    return {
+        option: (f"{option} {why}", hint.replace("{option}", option))
+        for options, (why, hint) in texts.items()
+        for option in options
+    }
 
 
 def _apply(statement: AlterQuery, catalog: Catalog, environment: Environment) -> Applied:

@@ -118,7 +118,7 @@ def with_version(catalog: Catalog, version: Source, defaults: Mapping[str, str] 
     streams = [stream for stream in catalog.streams() if stream.declared and stream.sql == log.sql]
     changed = {item.name.lower(): _changed(item, version, defaults) for item in (current, *streams)}
     after = catalog.with_objects({**catalog.objects, **changed}, new_ids=1)
-    _check_unchanged((user for user in dependents(catalog, current) if isinstance(user, Query)), catalog, after)
+    check_unchanged((user for user in dependents(catalog, current) if isinstance(user, Query)), catalog, after)
     return after
 
 
@@ -132,7 +132,8 @@ def _changed(item: Object, version: Source, defaults: Mapping[str, str]) -> Obje
     return version
 
 
-def _check_unchanged(queries: Iterable[Query], before: Catalog, after: Catalog) -> None:
+def check_unchanged(queries: Iterable[Query], before: Catalog, after: Catalog) -> None:
+    """Raises InternalError if the plan of a query, or the place of its state, would change."""
     for query in queries:
         if computation(query, before) != computation(query, after):
             raise InternalError(f'the plan of "{query.name}" would change')

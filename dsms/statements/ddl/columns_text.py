@@ -1,4 +1,4 @@
-"""The texts of statements that declare columns, after columns were added or dropped.
+"""The texts of statements that declare columns, after columns were added or dropped, or got other defaults.
 
 The law: such a text declares exactly the columns of the object, in their order. It is read again to check that.
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
 from dsms.sql.parser.cursor import unquoted_text
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.table_elements import constraint_starts
 from dsms.statements.ddl.renamed_texts import declarations
 from operators.core.errors import UserError
 
@@ -44,6 +49,49 @@ def without_column(sql: str, name: str) -> str:
         with suppress(UserError):
             if _declared(text) == wanted:
                 return text
+    raise _cannot_be_written()
+
+
+def with_default(sql: str, name: str, default: str | None) -> str:
+    """The text of CREATE TABLE with another default of a column, or without one.
+
+    >>> with_default("CREATE TABLE t (a INT DEFAULT 1 CHECK (a > 0), b INT NOT NULL)", "a", "(2 + 3)")
+    'CREATE TABLE t (a INT DEFAULT (2 + 3) CHECK (a > 0), b INT NOT NULL)'
+    >>> with_default("CREATE TABLE t (a INT DEFAULT 1 CHECK (a > 0), b INT NOT NULL)", "a", None)
+    'CREATE TABLE t (a INT CHECK (a > 0), b INT NOT NULL)'
+    """
+    wanted = _table(sql)
+    wanted["defaults"] = {column: text for column, text in wanted["defaults"].items() if column != name}
+    wanted["defaults"] |= {} if default is None else {name: default}
+    written = "" if default is None else f" DEFAULT {default}"
+    for start, end in pairwise(_separators(sql)):
+        at, behind = _place_of_default([token for token in Dsms().tokenize(sql) if start < token.start < end])
+        text = sql[:at] + written + sql[behind:]
+        with suppress(UserError):
+            if _table(text) == wanted:
+                return text
+    raise _cannot_be_written()
+
+
+def _place_of_default(tokens: Sequence[Token]) -> tuple[int, int]:
+    """The first character of the default in the tokens of an element, and that behind it; the end if there is none."""
+    starts = [*(1 + at for at in constraint_starts([*tokens[1:]])), len(tokens)]
+    for first, last in pairwise(starts):
+        if unquoted_text(tokens[first]).upper() == "DEFAULT":
+            return tokens[first - 1].end + 1, tokens[last - 1].end + 1
+    return tokens[-1].end + 1, tokens[-1].end + 1
+
+
+def _table(sql: str) -> dict[str, Any]:
+    """What CREATE TABLE declares. Raises UserError if it is no such statement."""
+    for statement in declarations(sql):
+        if isinstance(statement, st.CreateTable):
+            return {
+                "columns": [(each.name.text, each.type, each.nullable) for each in statement.columns],
+                "keys": [key.text for key in statement.keys],
+                "checks": [(each, condition.text) for each, condition in statement.checks],
+                "defaults": {column.text: given.text for column, given in statement.defaults},
+            }
     raise _cannot_be_written()
 
 

@@ -61,7 +61,7 @@ def _numbered(statement: st.CreateTable) -> st.CreateTable:
 def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple[str, ...]]:
     """The source and the key that REGISTER SOURCE and CREATE STREAM would derive from the declaration."""
     name, scratch = statement.name, st.Name(f"{statement.name.text}_key", statement.name.place)
-    alone = Catalog(ids=catalog.ids)
+    alone = Catalog(ids=catalog.ids, schemas=catalog.schemas)
     topic = st.Name(RESULT_PREFIX + name.text, name.place)
     declared, _ = register_source(
         st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, Environment()

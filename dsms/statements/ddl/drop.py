@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Table
+from dsms.model.objects import Object, Table
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.view_matching import moved_off
@@ -30,7 +30,7 @@ class Drop(st.Statement):
 def _parse(cursor: Cursor, _: st.Name | None) -> Drop:
     kind = KINDS[kind_word(cursor, KINDS)]
     if_exists = cursor.accept("IF", "EXISTS")
-    name = cursor.name(f"{kind} name")
+    name = cursor.object_name(f"{kind} name")
     if kind == "aggregate":
         cursor.accept("(", ")")
         name = st.Name(f"{name.text.lower()}()", name.place)
@@ -46,17 +46,29 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
     dropped = catalog.find(statement.name.text, statement.name.place)
     check_kind(statement.name, statement.kind, dropped)
     above = dependents(catalog, dropped)
-    if above and not statement.cascade:
+    names = [*names_dropped_with(dropped), *(item.name for item in above)]
+    ended = catalog.sinks_of(names)
+    sinks = [f"sink {sink.name}" for sink in ended]
+    if (above or sinks) and not statement.cascade:
+        users = [*([names_for_caller(above, environment)] if above else []), *sinks]
         raise statement.name.place.error(
-            f'{statement.kind} "{dropped.name}" is used by {names_for_caller(above, environment)}',
-            "drop these first or add CASCADE",
+            f'{statement.kind} "{dropped.name}" is used by {", ".join(users)}', "drop these first or add CASCADE"
         )
-    filler = [dropped.filled_by] if isinstance(dropped, Table) and dropped.filled_by is not None else []
-    names = [dropped.name, *filler, *(item.name for item in above)]
-    remaining = catalog.without(names).without_comments(names)
+    after = without_objects(catalog, names, environment)
+    return after, StatementResult("DROP", f"dropped {', '.join([*names, *sinks])}", name=dropped.name)
+
+
+def names_dropped_with(item: Object) -> list[str]:
+    """The name of an object, and that of the query that fills it if it is such a table."""
+    return [item.name, item.filled_by] if isinstance(item, Table) and item.filled_by is not None else [item.name]
+
+
+def without_objects(catalog: Catalog, names: list[str], environment: Environment) -> Catalog:
+    """The catalog without objects that nothing else needs, and without their comments, indexes and sinks."""
+    ended = catalog.sinks_of(names)
+    remaining = catalog.without(names).without_comments_and_indexes(names).without_sinks(ended)
     moved = moved_off(remaining, environment)
-    after = remaining.with_changed(*moved) if moved else remaining
-    return after, StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
+    return remaining.with_changed(*moved) if moved else remaining
 
 
 KIND = StatementKind(

@@ -14,6 +14,7 @@ import pyarrow as pa
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.names import bare_name
 from dsms.model.objects import ROW_NUMBER, Object, Query, Source, Table, kind_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
@@ -102,7 +103,7 @@ def _apply(statement: DropColumns, catalog: Catalog, environment: Environment) -
         _check_checks(dropped[0], item, version.schema)
     shown_in = {stream.name.lower() for stream in catalog.streams() if stream.source.lower() == log.name.lower()}
     commented = {item.name.lower(), log.name.lower(), *shown_in}
-    after = with_version(_without_comments(catalog, commented, gone), version)
+    after = with_version(_without_indexes(_without_comments(catalog, commented, gone), item.name, gone), version)
     using = [query for query in readers if _uses(query, log, gone, (catalog, after))]
     _check_unused(dropped[0], using, environment)
     if version.earlier is not None and any(not each.nullable for each in log.columns if each.name in gone):
@@ -152,7 +153,7 @@ def _check_checks(place: st.Name, table: Table, left: pa.Schema) -> None:
     """Raises SqlError for a check of the table that has no meaning over the columns that are left."""
     for check, text in table.checks.items():
         try:
-            bind_expression(selected_expression(f"SELECT {text}"), Scope(left, table.name))
+            bind_expression(selected_expression(f"SELECT {text}"), Scope(left, bare_name(table.name)))
         except UserError:
             hint = f"create a table without the check: CREATE TABLE … AS SELECT … FROM {table.name}"
             what = f'column "{place.text}" cannot be dropped: it is used by check "{check}"'
@@ -225,6 +226,12 @@ def _without_comments(catalog: Catalog, names: set[str], columns: tuple[str, ...
     for name in names & kept.keys():
         kept[name] = {on: text for on, text in kept[name].items() if on not in columns}
     return msgspec.structs.replace(catalog, comments={name: texts for name, texts in kept.items() if texts})
+
+
+def _without_indexes(catalog: Catalog, name: str, columns: tuple[str, ...]) -> Catalog:
+    """The same version of the catalog, without the indexes on an object that have one of these columns."""
+    kept = {index: each for index, each in catalog.indexes_on(name).items() if not {*each} & {*columns}}
+    return msgspec.structs.replace(catalog.with_indexes(name, kept), version=catalog.version)
 
 
 #: The parser of RENAME parses this, too.

@@ -25,7 +25,7 @@ class RefreshView(st.Statement):
 
 def _refresh(cursor: Cursor, _: st.Name | None) -> RefreshView:
     cursor.accept("CONCURRENTLY")
-    name = cursor.name("view")
+    name = cursor.object_name("view")
     cursor.accept("WITH", "DATA")
     cursor.end()
     return RefreshView(name, cursor.sql)

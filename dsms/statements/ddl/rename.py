@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.names import PUBLIC, bare_name, full_name, schema_prefix
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, check_free, names_for_caller
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.statements.ddl.add_columns import AddColumns, parse_added
+from dsms.statements.ddl.alter_columns import AlterColumns, parse_altered
 from dsms.statements.ddl.being_changed import check_settled
 from dsms.statements.ddl.drop_columns import DropColumns, parse_dropped
 from dsms.statements.ddl.renamed_objects import renamed
@@ -25,7 +27,7 @@ _OTHER_COLUMNS = "register another source over the topic; CREATE TABLE new AS SE
 
 @dataclass(frozen=True, slots=True)
 class Rename(st.Statement):
-    """`ALTER kind name RENAME TO new`."""
+    """`ALTER kind name RENAME TO new`, or `… SET SCHEMA schema`. A bare new name stays in the schema of the old one."""
 
     kind: st.Kind
     name: st.Name
@@ -37,23 +39,36 @@ def parse_rename(cursor: Cursor, kind: st.Kind, name: st.Name) -> Rename:
     """What follows RENAME in `ALTER kind name RENAME TO new`."""
     if not cursor.accept("TO"):
         raise place_of(cursor.peek()).error("expected TO; columns cannot be renamed", _CREATE_AGAIN)
-    new = cursor.name(f"{kind} name")
+    moved = cursor.dots_ahead() > 0
+    new = cursor.object_name(f"{kind} name")
     cursor.end()
-    return Rename(kind, name, new, cursor.sql)
+    kept = new if moved else st.Name(full_name(schema_prefix(name.text) or PUBLIC, new.text), new.place)
+    return Rename(kind, name, kept, cursor.sql)
 
 
-def _parse(cursor: Cursor, _: st.Name | None) -> Rename | AddColumns | DropColumns:
-    """`ALTER SOURCE | STREAM | TABLE name RENAME TO new`, `… ADD COLUMN column type` or `… DROP COLUMN column`."""
+def parse_set_schema(cursor: Cursor, kind: st.Kind, name: st.Name) -> Rename:
+    """What follows SET SCHEMA in `ALTER kind name SET SCHEMA schema`: the name after the dot stays."""
+    schema = cursor.name_of(cursor.next(), "schema name")
+    cursor.end()
+    return Rename(kind, name, st.Name(full_name(schema.text, bare_name(name.text)), schema.place), cursor.sql)
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> Rename | AddColumns | DropColumns | AlterColumns:
+    """`ALTER SOURCE | STREAM | TABLE name RENAME TO new`, `… ADD COLUMN column type`, `… DROP COLUMN column` or
+    `… ALTER COLUMN column SET DEFAULT expression`."""
     kind = KINDS[cursor.tokens[cursor.at - 1].text.upper()]
-    name = cursor.name(f"{kind} name")
+    name = cursor.object_name(f"{kind} name")
     if cursor.accept("ADD"):
         return parse_added(cursor, kind, name)
     if cursor.accept("DROP"):
         return parse_dropped(cursor, kind, name)
+    if cursor.accept("ALTER"):
+        return parse_altered(cursor, kind, name)
+    if cursor.accept("SET", "SCHEMA"):
+        return parse_set_schema(cursor, kind, name)
     if not cursor.accept("RENAME"):
-        cursor.fail(
-            f"only RENAME TO, ADD COLUMN and DROP COLUMN are supported after ALTER {kind.upper()}", _OTHER_COLUMNS
-        )
+        known = "RENAME TO, SET SCHEMA, ADD COLUMN, DROP COLUMN and ALTER COLUMN"
+        cursor.fail(f"only {known} are supported after ALTER {kind.upper()}", _OTHER_COLUMNS)
     return parse_rename(cursor, kind, name)
 
 
@@ -100,5 +115,5 @@ KIND = StatementKind(
     starts={("ALTER", "SOURCE"): _parse, ("ALTER", "STREAM"): _parse, ("ALTER", "TABLE"): _parse},
     apply=_apply,
     changed_names=lambda statement: (statement.name, statement.new),
-    words=("RENAME", "TO", "ADD", "DROP", "COLUMN"),
+    words=("RENAME", "TO", "ADD", "DROP", "ALTER", "COLUMN"),
 )

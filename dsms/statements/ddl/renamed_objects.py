@@ -12,6 +12,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.declared_columns import Constraint
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Object, Query, Source, Stream, Table
+from dsms.model.sinks import KeptSink
 from dsms.planner.physical.fragment_plan import compile_lane, planned
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.dependencies import dependents, reads
@@ -36,7 +37,15 @@ def renamed(item: Object, new: str, catalog: Catalog) -> tuple[Catalog, Object |
     for other in [other for other in after.objects.values() if other.sql in texts]:
         after = _with(after, other, _with_sql(other, texts[other.sql]))  # a statement may have declared several objects
     comments = {new.lower() if name == item.name.lower() else name: on for name, on in catalog.comments.items()}
-    return msgspec.structs.replace(after, version=catalog.version + 1, comments=comments), None
+    sinks = {name: _kept(sink, item, new) for name, sink in catalog.sinks.items()}
+    indexes = {new.lower() if name == item.name.lower() else name: on for name, on in catalog.indexes.items()}
+    more = {"comments": comments, "sinks": sinks, "indexes": indexes}
+    return msgspec.structs.replace(after, version=catalog.version + 1, **more), None
+
+
+def _kept(sink: KeptSink, item: Object, new: str) -> KeptSink:
+    """The sink, with the new name of its result if that is the renamed object."""
+    return msgspec.structs.replace(sink, result=new.lower()) if sink.result == item.name.lower() else sink
 
 
 def _with(catalog: Catalog, before: Object, after: Object) -> Catalog:

@@ -14,10 +14,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
+from dsms.model.names import bare_name
 from dsms.sql.binder.dependencies import query_of, tables_in
 from dsms.sql.parser import nodes
 from dsms.sql.parser.cursor import place_of
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.full_names import UNWRITTEN_ALIAS
 from dsms.sql.parser.parse import Starts, parse
 from dsms.sql.parser.table_names import name_and_place
 from dsms.statements.ddl import create_query, create_stream, create_table, register_source, replace_query
@@ -100,15 +102,17 @@ class Renaming:
         return _edited(text, self._qualifiers(text))
 
     def _in_statement(self, statement: st.Statement, sql: str) -> Iterator[_Edit]:
+        end = 0
         for field in _NAMES:
             name = getattr(statement, field, None)
             if isinstance(name, st.Name) and self.is_old(name.text):
-                yield _Edit(*_span(name, sql), _identifier(self.new))
+                start, end = _span(name, sql)
+                yield _Edit(start, end, _identifier(self.new))
         query = getattr(statement, "select", None) or getattr(statement, "rows", None)
         if isinstance(query, exp.Expr):
             yield from self._after("ON", sql) if _is_summary(sql) else self._in_query(query, sql)
         elif isinstance(statement, st.CreateTable):
-            yield from self._qualifiers(sql)
+            yield from (edit for edit in self._qualifiers(sql) if edit.start >= end)
         else:
             yield from self._after("REFERENCES", sql)  # of a source or a stream with columns
 
@@ -125,8 +129,8 @@ class Renaming:
         tokens = Dsms().tokenize(text)
         for before, token, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
             first = before is None or before.token_type is not TokenType.DOT
-            if first and after.token_type is TokenType.DOT and self.is_old(token.text):
-                yield _Edit(token.start, token.end + 1, _identifier(self.new))
+            if first and after.token_type is TokenType.DOT and token.text.lower() == bare_name(self.old).lower():
+                yield _Edit(token.start, token.end + 1, _identifier(bare_name(self.new)))
 
     def _in_query(self, query: exp.Expr, text: str) -> Iterator[_Edit]:
         for table in tables_in(query):
@@ -136,13 +140,14 @@ class Renaming:
 
     def _at(self, table: exp.Table, spelled: exp.Identifier, text: str) -> Iterator[_Edit]:
         start, end = spelled.meta["start"], spelled.meta["end"] + 1
-        if text[start:end].strip('"').casefold() != spelled.name.casefold():
+        if "".join(text[start:end].replace('"', "").split()).casefold() != spelled.name.casefold():
             hint = "write it in brackets: R[Sync](S)"
             raise UserError(f'the name is a part of "{text[start:end]}"', hint=hint)  # SyncSQL's subscript, R_Sync(S)
         yield _Edit(start, end, _identifier(self.new))
-        if self.aliased and not table.alias and isinstance(table.parent, _ALIASED):
+        unwritten = table.meta.get(UNWRITTEN_ALIAS, False)
+        if self.aliased and (unwritten or not table.alias) and isinstance(table.parent, _ALIASED):
             after = end if isinstance(table.this, exp.Identifier) else text.index(")", end) + 1
-            yield _Edit(after, after, f" AS {_identifier(self.old)}")
+            yield _Edit(after, after, f" AS {_identifier(bare_name(self.old) if unwritten else self.old)}")
 
     def is_old(self, name: str) -> bool:
         """Whether it is the old name; names are case-insensitive."""
@@ -183,13 +188,19 @@ def _identifier_in(spelled: exp.Expr) -> exp.Identifier:
 
 def _span(name: st.Name, sql: str) -> tuple[int, int]:
     """The characters of a name. A name with hyphens consists of several tokens."""
-    token = next(token for token in Dsms().tokenize(sql) if place_of(token) == name.place)
-    length = token.end + 1 - token.start if token.text == name.text else len(name.text)
-    return token.start, token.start + length
+    tokens = Dsms().tokenize(sql)
+    first = last = next(at for at, token in enumerate(tokens) if place_of(token) == name.place)
+    while last + 2 < len(tokens) and tokens[last + 1].token_type is TokenType.DOT:
+        last += 2  # the name has its schema
+    token, text = tokens[last], bare_name(name.text) if last > first else name.text
+    length = token.end + 1 - token.start if token.text == text else len(text)
+    return tokens[first].start, token.start + length
 
 
 def _identifier(name: str) -> str:
     """The name as it is written in SQL, in quotes where it needs them."""
+    if "." in name:
+        return ".".join(map(_identifier, name.split(".")))
     tokens = Dsms().tokenize(name)
     plain = len(tokens) == 1 and tokens[0].token_type is TokenType.VAR and name.isascii()
     return name if plain else quoted_identifier(name)

@@ -116,7 +116,7 @@ def _place(statement: SkipRecord, source: Source) -> str:
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> SkipRecord:
-    name = cursor.name("source")
+    name = cursor.object_name("source")
     cursor.expect("PARTITION")
     partition = _number(cursor, "the number of a partition")
     cursor.expect("OFFSET")

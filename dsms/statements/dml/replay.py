@@ -104,7 +104,7 @@ def _place(dead_letters: pl.DataFrame, number: int) -> str:
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> st.Replay:
-    name = cursor.name("source")
+    name = cursor.object_name("source")
     value = where = None
     if cursor.accept("SET"):
         if not cursor.accept("VALUE"):

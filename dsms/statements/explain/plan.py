@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -14,11 +15,16 @@ from dsms.planner.physical.explain import explain
 from dsms.planner.physical.fragment_plan import plan_fragment
 from dsms.registration.environment import Applied, Environment
 from dsms.sql.binder.bind import bind, plan_of
+from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.nodes import WholeQuery
+from dsms.statements.continuous import reads_streams
 from dsms.statements.explain.analyze import ExplainAnalyze, parse_analyze
 from dsms.statements.statement_kind import StatementKind, named
+from dsms.tables.access_paths import access_paths
+from dsms.tables.one_time_query import one_time_query_of
+from operators.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,18 @@ def _apply(statement: Explain, catalog: Catalog, environment: Environment) -> Ap
     name = statement.name.text if statement.name is not None else ""
     running = plan_fragment(catalog, 1).queries.values()
     readable = [query for query in running if environment.may_read(query.name)]
-    text = explain(node, readable, name, environment.statistics())
-    return catalog, StatementResult("EXPLAIN", "plan", ("plan",), tuple((line,) for line in text.splitlines()))
+    lines = [*explain(node, readable, name, environment.statistics()).splitlines(), *_once(statement, catalog)]
+    return catalog, StatementResult("EXPLAIN", "plan", ("plan",), tuple((line,) for line in lines))
+
+
+def _once(statement: Explain, catalog: Catalog) -> Iterator[str]:
+    """How the SELECT finds its rows if it runs once; nothing for one that can only run continuously."""
+    if statement.select is not None and not reads_streams(names_in(statement.select), catalog):
+        try:
+            asked = one_time_query_of(statement.select, catalog, instants=True)
+        except UserError:  # it has a window, for example
+            return
+        yield from (f"as a SELECT that runs once: {path}" for path in access_paths(asked, catalog))
 
 
 def _named_plan(statement: Explain, catalog: Catalog) -> logical.Node:

@@ -44,7 +44,7 @@ class ExplainResult(st.Statement):
 def _parse(cursor: Cursor, _: st.Name | None) -> ExplainResult | Explain:
     if not cursor.more():  # EXPLAIN of an object called "result"
         return Explain(cursor.name_of(cursor.tokens[cursor.at - 1], "name"), None, cursor.sql)
-    name, at = cursor.name("query name"), None
+    name, at = cursor.object_name("query name"), None
     if cursor.accept("AT"):
         at = _instant(cursor)
     cursor.end()

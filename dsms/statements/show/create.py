@@ -12,6 +12,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.object_columns import earlier_columns
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.ddl.comment import comment_statements
+from dsms.statements.ddl.create_index import index_statements
 from dsms.statements.object_kinds import KINDS
 from dsms.statements.statement_kind import StatementKind, named
 
@@ -33,7 +34,7 @@ def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) ->
     statements that set its comments."""
     item = catalog.find_any(statement.name.text, statement.name.place)
     message = f'statement that created {kind_of(item)} "{item.name}"'
-    text = ";\n".join([shown_sql(item), *comment_statements(item, catalog)])
+    text = ";\n".join([shown_sql(item), *comment_statements(item, catalog), *index_statements(item, catalog)])
     notices = earlier_columns(item, catalog, environment.may_read)
     rows = ((item.name, text),)
     return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), rows, notices=notices, name=item.name)

@@ -32,7 +32,7 @@ class ShowEntities(st.Statement):
 
 def parse_entities(cursor: Cursor, word: str) -> ShowEntities:
     """The rest of the statement after a word of ENTITIES."""
-    query = cursor.name("query name") if cursor.accept("FOR") else None
+    query = cursor.object_name("query name") if cursor.accept("FOR") else None
     cursor.end()
     return ShowEntities(ENTITIES[word], query, cursor.sql)
 

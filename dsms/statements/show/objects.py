@@ -13,6 +13,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.sql.parser.cursor import Cursor
 from dsms.statements.show.entities import ENTITIES, ShowEntities, parse_entities
 from dsms.statements.show.executors import EXECUTORS, ShowExecutors, parse_executors
+from dsms.statements.show.schemas import SCHEMAS, ShowSchemas, parse_schemas
 from dsms.statements.show.subplans import SUBPLANS, ShowSubplans, parse_subplans
 from dsms.statements.statement_kind import StatementKind
 
@@ -25,9 +26,10 @@ _PLURALS: dict[str, st.Kind] = {
 }
 
 #: The parsers of statements that list something else, by their second word.
-_OTHERS: dict[str, Callable[[Cursor], ShowExecutors | ShowSubplans]] = {
+_OTHERS: dict[str, Callable[[Cursor], ShowExecutors | ShowSubplans | ShowSchemas]] = {
     EXECUTORS: parse_executors,
     SUBPLANS: parse_subplans,
+    SCHEMAS: parse_schemas,
 }
 
 
@@ -39,7 +41,7 @@ class Show(st.Statement):
     sql: str
 
 
-def _parse(cursor: Cursor, _: st.Name | None) -> Show | ShowEntities | ShowExecutors | ShowSubplans:
+def _parse(cursor: Cursor, _: st.Name | None) -> Show | ShowEntities | ShowExecutors | ShowSubplans | ShowSchemas:
     """All SHOW statements whose second word is in one list of the error message."""
     if cursor.peeks("COLUMNS"):
         cursor.fail("SHOW COLUMNS is not supported", "DESCRIBE name")

@@ -323,7 +323,10 @@ def test_the_home_of_a_source_writes_the_dead_letters_of_all_versions(session: L
         ("ALTER SOURCE Raw ADD COLUMN w INT NOT NULL", '"w" cannot be NOT NULL: records written before have no value'),
         ("ALTER SOURCE Raw ADD COLUMN w INT, y INT", "expected ADD"),
         ("ALTER SOURCE Raw ADD COLUMN w", "a column needs a name and a type"),
-        ("ALTER SOURCE Raw SET (slack = 1)", "only RENAME TO, ADD COLUMN and DROP COLUMN are supported after ALTER"),
+        (
+            "ALTER SOURCE Raw SET (slack = 1)",
+            "only RENAME TO, SET SCHEMA, ADD COLUMN, DROP COLUMN and ALTER COLUMN are supported",
+        ),
         ("ALTER SOURCE nope ADD COLUMN w INT", '"nope" not found'),
         ("ALTER TABLE Raw ADD COLUMN w INT", '"Raw" is a source, not a table'),
         ("ALTER SOURCE Raw ADD COLUMN w INT DEFAULT 7", "only columns of tables have a DEFAULT: records have NULL"),

@@ -87,7 +87,7 @@ def test_a_comment_changes_no_running_query(session: LocalSession) -> None:
         ("COMMENT ON COLUMN T.nope IS 'x'", 'line 1, column 21: column "nope" not found in "T"; have: k, x'),
         ("COMMENT ON COLUMN T IS 'x'", "line 1, column 21: expected ., found"),
         ("COMMENT ON TABLE T IS 5", "line 1, column 23: expected a text or NULL"),
-        ("COMMENT ON SCHEMA public IS 'x'", 'line 1, column 12: unknown kind "SCHEMA"; have: SOURCE, STREAM, TABLE'),
+        ("COMMENT ON DATABASE dsms IS 'x'", 'line 1, column 12: unknown kind "DATABASE"; have: TABLE, SOURCE, STREAM'),
         (f"COMMENT ON TABLE T IS '{'x' * (MAX_CHARACTERS + 1)}'", "a comment has at most 2000 characters, not 2001"),
     ],
 )

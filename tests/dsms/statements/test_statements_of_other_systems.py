@@ -34,13 +34,6 @@ def test_truncate_deletes_all_rows(session: LocalSession, text: str) -> None:
     assert session.execute("SELECT * FROM T") == []
 
 
-def test_an_index_does_nothing_and_says_so(session: LocalSession) -> None:
-    for text in ("CREATE INDEX i ON T (a)", "CREATE UNIQUE INDEX IF NOT EXISTS i ON T (a)", "DROP INDEX i"):
-        (result,) = session.run(text)
-        assert result.message == "nothing was done"
-        assert "no index was created" in result.notices[0]
-
-
 def test_refresh_of_a_view_has_no_effect(session: LocalSession) -> None:
     session.execute("CREATE MATERIALIZED VIEW W AS SELECT k FROM S")
     for text in ("REFRESH MATERIALIZED VIEW W", 'REFRESH MATERIALIZED VIEW CONCURRENTLY dsms.public."W" WITH DATA'):
