@@ -27,6 +27,7 @@ from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.coordinator.sinks.allowed_targets import AllowedTargets
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.watcher.autoscaler import Scale
@@ -85,6 +86,13 @@ def main(  # noqa: PLR0913 one parameter for each option
         typer.Option(
             envvar="DSMS_REGISTRIES",
             help="hosts of schema registries that writers may name: HOST, HOST:PORT, *.DOMAIN; by default any",
+        ),
+    ] = "",
+    sinks: Annotated[
+        str,
+        typer.Option(
+            envvar="DSMS_SINKS",
+            help="directories and URLs, separated by commas, below which CREATE SINK may write; by default none",
         ),
     ] = "",
     hosts: Annotated[
@@ -184,6 +192,7 @@ def main(  # noqa: PLR0913 one parameter for each option
         limits=read_limits(limits),
         topic_rules=TopicRules(tuple(open_topics.replace(",", " ").split())),
         registry_hosts=RegistryHosts.of(registries),
+        sinks=AllowedTargets.of(sinks),
         executors=scaled(lease_namespace, scale, scaling),
         alarms=logged_alarms(),
     )

@@ -12,6 +12,7 @@ from dsms.coordinator.registry.state import Event, read_event
 from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import Object
+from dsms.model.sinks import KeptSink
 from operators.core.decoding import Malformed, Natural, decoded, natural_of, text_of
 
 META = b"catalog"
@@ -21,14 +22,18 @@ _ID = re.compile(r"[a-z]\d{1,15}")
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """The version of the catalog, how many ids were given out, the term of the coordinator that wrote it, and the
-    topics of dropped objects that are not deleted yet, and the comments on objects by name."""
+    """The version of the catalog, how many ids were given out, the term of the coordinator that wrote it, the topics
+    of dropped objects that are not deleted yet, the comments and indexes on objects by name, the sinks, and the
+    comments on schemas by name."""
 
     version: Natural = 0
     ids: Natural = 0
     term: Natural = 0
     dropped_topics: tuple[DroppedTopic, ...] = ()
     comments: dict[str, dict[str, str]] = {}
+    sinks: tuple[KeptSink, ...] = ()
+    indexes: dict[str, dict[str, tuple[str, ...]]] = {}
+    schemas: dict[str, str] = {}
 
 
 #: The content of a record: the catalog as a whole, an object, or a numbered event of the registry.
@@ -55,7 +60,7 @@ def read_part(entry: Entry) -> tuple[bytes, CatalogItem | None, bytes | None]:
     """The key of a record, its content (None: the object was dropped), and its value. Raises Malformed if invalid.
 
     >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
-    Meta(version=3, ids=2, term=1, dropped_topics=(), comments={})
+    Meta(version=3, ids=2, term=1, dropped_topics=(), comments={}, sinks=(), indexes={}, schemas={})
     """
     return entry.key, _part(entry.key, entry.value), entry.value
 
@@ -98,17 +103,23 @@ def catalog_of(meta: Meta, objects: dict[str, Object]) -> Catalog:
     """The catalog with these objects, and with what `meta` says of it."""
     dropped = {each.topic: each for each in meta.dropped_topics}
     comments = {name: texts for name, texts in meta.comments.items() if name in objects}
-    return Catalog(meta.version, meta.ids, objects, dropped_topics=dropped, comments=comments)
+    sinks = {sink.name.lower(): sink for sink in meta.sinks if sink.result in objects}
+    indexes = {name: each for name, each in meta.indexes.items() if name in objects}
+    more = {"comments": comments, "sinks": sinks, "indexes": indexes, "schemas": meta.schemas}
+    return msgspec.structs.replace(Catalog(meta.version, meta.ids, objects, dropped_topics=dropped), **more)
 
 
 def meta_of(catalog: Catalog, term: int) -> Meta:
     """What the log says of a catalog that a coordinator of this term writes."""
-    return Meta(catalog.version, catalog.ids, term, tuple(catalog.dropped_topics.values()), catalog.comments)
+    dropped, sinks = tuple(catalog.dropped_topics.values()), tuple(catalog.sinks.values())
+    return Meta(catalog.version, catalog.ids, term, dropped, catalog.comments, sinks, catalog.indexes, catalog.schemas)
 
 
 def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
     """The entry under `META` of a new log that begins with the entries of another log. The new log deletes no topics of
-    the other one. Raises Malformed if the other log's entry is invalid or missing."""
+    the other one, and has no sinks: two clusters must not write to one target. Raises Malformed if the other log's
+    entry is invalid or missing."""
     last = _part(META, entries.get(META))
     assert isinstance(last, Meta)
-    return msgspec.json.encode(Meta(last.version, last.ids, comments=last.comments))
+    first = Meta(last.version, last.ids, comments=last.comments, indexes=last.indexes, schemas=last.schemas)
+    return msgspec.json.encode(first)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.model.catalog import Catalog, WrongName
+from dsms.model.names import PUBLIC, bare_name
 from dsms.model.no_final_instant import NoFinalInstant
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
@@ -82,21 +83,37 @@ class ReadableObject(NamedTuple):
     definition: str | None = None
     #: The comments on it ("") and on its columns, by their names.
     comments: Mapping[str, str] = MappingProxyType({})
+    #: The schema to which it belongs.
+    schema_name: str = PUBLIC
+
+    @property
+    def relation_name(self) -> str:
+        """Its name inside its schema."""
+        return self.name if self.schema_name == PUBLIC else bare_name(self.name)
 
 
-def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
+class ReadableObjects(list[ReadableObject]):
+    """The objects that a caller may read, with the `schemas` in which it may read objects."""
+
+    schemas: tuple[str, ...] = (PUBLIC,)
+
+
+def readable_objects(catalog: Catalog, principal: Principal) -> ReadableObjects:
     """The streams, views, queries and tables that the principal may read, in the order of their creation. Objects that
     this version of dsms no longer understands are left out."""
     items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
     known = (item for item in items if principal.may_read(item.name) and not why_columns_unknown(item, catalog))
     readable = sorted(known, key=lambda item: number_of(item.id))
-    return [_readable(item, catalog) for item in readable]
+    objects = ReadableObjects(_readable(item, catalog) for item in readable)
+    used = {item.schema_name for item in objects}
+    objects.schemas = (PUBLIC, *(name for name in catalog.schemas if name in used or principal.may_read(f"{name}.*")))
+    return objects
 
 
 def _readable(item: Stream | Table | Query, catalog: Catalog) -> ReadableObject:
     schema, keys = schema_and_keys(item, catalog)
     found = ReadableObject(item.name, number_of(item.id), schema, kind_of(item))
-    found = found._replace(comments=catalog.comments_on(item.name))
+    found = found._replace(comments=catalog.comments_on(item.name), schema_name=catalog.schema_of(item.name))
     match item:
         case Table():
             keys = () if item.is_bag else item.keys

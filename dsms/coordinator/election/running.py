@@ -24,6 +24,7 @@ from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.pages import HostNames
 from dsms.coordinator.http.serving import Address, serve
+from dsms.coordinator.http.sink_listener import SinkListener
 from dsms.coordinator.postgres.server import PostgresServer, serving
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.telemetry.telemetry import Telemetry
@@ -60,13 +61,28 @@ def lead(setup: ServerSetup, coordinator: Coordinator, stopping: threading.Event
     watcher.start()
     try:
         app = create_app(coordinator, coordinator.registry, setup.access, setup.telemetry, setup.hosts)
-        with _postgres(setup, coordinator):
+        with _postgres(setup, coordinator), _sinks(coordinator):
             serve(app, setup.address, stopping)
     finally:
         stopping.set()
         watcher.join()
         if setup.telemetry is not None:
             setup.telemetry.close()
+
+
+@contextmanager
+def _sinks(coordinator: Coordinator) -> Iterator[None]:
+    """Runs the sinks of the catalog inside the block."""
+    listener = SinkListener(
+        lambda access, feeds: create_app(coordinator, coordinator.registry, access, feeds=feeds),
+        coordinator.results.more_feeds,
+    )
+    coordinator.sink_runner.start(listener.access)
+    try:
+        yield
+    finally:
+        coordinator.sink_runner.stop()
+        listener.close()
 
 
 @contextmanager

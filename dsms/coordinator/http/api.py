@@ -38,6 +38,7 @@ from dsms.coordinator.http.story_api import story_router
 from dsms.coordinator.http.version_api import version_router
 from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
+from dsms.coordinator.results.feed import Feeds
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.telemetry.coordinator_metrics import observe_states
 from dsms.telemetry.telemetry import Telemetry
@@ -69,12 +70,14 @@ def create_app(
     access: Access | None = None,
     telemetry: Telemetry | None = None,
     hosts: HostNames = HostNames(),  # noqa: B008 frozen
+    feeds: Feeds | None = None,
 ) -> FastAPI:
     """The application over one service and one registry. Calls that may block run in the thread pool. With `access`
     every call needs a token, except health probes and the files of the console. Measurements go to `telemetry`;
-    `hosts` are the names by which clients call the server."""
+    `hosts` are the names by which clients call the server. A second application in the process needs `feeds` of its
+    own, because it is served by another event loop."""
     telemetry = telemetry or Telemetry("dsms-coordinator", "coordinator", {})
-    observe_states(telemetry, service.queries, service.status)
+    observe_states(telemetry, service.queries, service.status, service.sinks)
     app = FastAPI(
         title="dsms",
         description="Continuous SQL over Kafka, and a Confluent-compatible schema registry.",
@@ -89,7 +92,8 @@ def create_app(
     app.add_exception_handler(RequestValidationError, invalid_request_response)
     app.add_exception_handler(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, partial(too_large_response, service.limits))
     sign_in = access.sign_in if access is not None else None
-    app.state.backend = backend = Backend(service, registry, IdempotentCalls(_AnswersOf(service)), telemetry, sign_in)
+    once = IdempotentCalls(_AnswersOf(service))
+    app.state.backend = backend = Backend(service, registry, once, telemetry, sign_in, feeds)
     routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)

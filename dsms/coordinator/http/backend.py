@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.feed import Feeds
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.telemetry.telemetry import Telemetry
 
@@ -22,3 +23,5 @@ class Backend:
     telemetry: Telemetry
     #: Signs people in to the console at OIDC issuers, if any are configured.
     sign_in: SignIn | None = None
+    #: The feeds of this server's event loop; None if the service's own feeds belong to it.
+    feeds: Feeds | None = None

@@ -46,6 +46,13 @@ class ExecutorChange(BaseModel):
     min_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
     max_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
     target_batch_seconds: float | None = Field(default=None, ge=0.01, le=600, allow_inf_nan=False)
+    trigger_interval_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        le=60,
+        allow_inf_nan=False,
+        description="the least seconds from one batch to the next while there is no backlog",
+    )
     policy: str | None = Field(default=None, description="the scheduling policy", examples=["chain"])
     state_memory: int | str | None = Field(
         default=None, description="the most bytes of state in redis", examples=["500 MB", "none"]

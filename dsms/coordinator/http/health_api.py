@@ -1,4 +1,8 @@
-"""The HTTP calls of probes: whether the process is alive, and whether it is ready."""
+"""The HTTP calls of probes: whether the process is alive, and whether it is ready. They do not wait for other calls:
+Kubernetes must not end the process because many statements are slow."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import APIRouter, Response
 
@@ -8,11 +12,11 @@ from dsms.coordinator.http.errors import json_response
 
 def health_router(backend: Backend) -> APIRouter:
     """`/healthz` and `/readyz`."""
-    service = backend.service
+    service, pool = backend.service, ThreadPoolExecutor(1, "probes")
     router = APIRouter(tags=["health"])
 
     @router.get("/healthz", summary="The process answers", response_model=dict[str, str])
-    def healthz() -> Response:
+    async def healthz() -> Response:
         return json_response({"status": "ok"})
 
     @router.get(
@@ -22,8 +26,8 @@ def health_router(backend: Backend) -> APIRouter:
         response_model=dict[str, str],
         responses={503: {"model": dict[str, str], "description": "not ready"}},
     )
-    def readyz() -> Response:
-        reasons = service.readiness()
+    async def readyz() -> Response:
+        reasons = await asyncio.get_running_loop().run_in_executor(pool, service.readiness)
         return json_response(reasons, 503 if reasons else 200)
 
     return router

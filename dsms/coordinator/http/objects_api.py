@@ -35,6 +35,19 @@ class ObjectModel(BaseModel):
     partitions: int | None = None
 
 
+class SinkModel(BaseModel):
+    """A sink: a result that the cluster keeps in another system."""
+
+    name: str = Field(examples=["hot_files"])
+    result: str = Field(description="the view, query or table", examples=["hot"])
+    target: str = Field(examples=["delta:s3://lake/hot"])
+    state: str = Field(description="starting, running, retrying or failed", examples=["running"])
+    reason: str | None = Field(default=None, description="why it is retrying or failed")
+    position: str | None = Field(default=None, description="the token after the changes that the target has")
+    written: str | None = Field(default=None, description="when the target got them")
+    comment: str | None = None
+
+
 class DeadLetterModel(BaseModel):
     """A refused record, with the reason."""
 
@@ -42,7 +55,7 @@ class DeadLetterModel(BaseModel):
 
 
 def objects_router(backend: Backend) -> APIRouter:
-    """`/v1/sources`, `/v1/streams` and `/v1/queries`."""
+    """`/v1/sources`, `/v1/streams`, `/v1/queries` and `/v1/sinks`."""
     router = APIRouter(prefix="/v1", tags=["objects"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.get("/sources", summary="All sources", response_model=list[ObjectModel])
@@ -56,6 +69,10 @@ def objects_router(backend: Backend) -> APIRouter:
     @router.get("/queries", summary="All continuous queries", response_model=list[ObjectModel])
     def queries(service: CallerService) -> Response:
         return json_response(service.queries())
+
+    @router.get("/sinks", summary="All sinks, as SHOW SINKS lists them", response_model=list[SinkModel])
+    def sinks(service: CallerService) -> Response:
+        return json_response(service.sinks())
 
     @router.get(
         "/sources/{name}/dead-letters",

@@ -21,6 +21,7 @@ from dsms.coordinator.results.publishing import Published
 from dsms.coordinator.results.result_access import ResultAccess
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.statements.control_tables import ControlTables
+from dsms.coordinator.tables.point_selects import Lookup
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
@@ -65,6 +66,11 @@ class PermittedService:
     sources = _only_readable(Coordinator.sources)
     streams = _only_readable(Coordinator.streams)
     queries = _only_readable(Coordinator.queries)
+
+    def sinks(self) -> list[Document]:
+        """The sinks of results that the caller may read."""
+        return [sink for sink in self.service.sinks() if self._principal.may_read(sink["result"])]
+
     describe = _of_readable(Coordinator.describe)
     relation = _of_readable(Coordinator.relation)
     dead_letters = _of_readable(Coordinator.dead_letters)
@@ -94,6 +100,11 @@ class PermittedService:
     def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """Runs statements, if the caller may run them. A SELECT fails once it is cancelled."""
         return self.service.execute(sql, self.caller, cancelled)
+
+    def lookup_of(self, sql: str) -> Lookup | None:
+        """The look-up by key in a text, if a text that differs only in values of literals has run before; otherwise
+        None."""
+        return self.service.lookup_of(sql, self.caller)
 
     def check_subject(self, subject: str) -> None:
         """Raises UserError for a subject under which only the system registers schemas."""

@@ -91,13 +91,13 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 def results_router(backend: Backend) -> APIRouter:
     """`GET /v1/queries/{name}/changes` and `/covers`, `POST /v1/sources/{name}/records`."""
     router = APIRouter(prefix="/v1", tags=["results"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
-    _add_changes(router)
+    _add_changes(router, backend)
     _add_covers(router)
     _add_records(router, backend.once)
     return router
 
 
-def _add_changes(router: APIRouter) -> None:
+def _add_changes(router: APIRouter, backend: Backend) -> None:
     streams = OpenStreams()
 
     @router.get(
@@ -130,7 +130,7 @@ def _add_changes(router: APIRouter) -> None:
             until_ended.enter_context(
                 streams.one_more(principal.name, service.limits.token_streams if most is None else most)
             )
-            text = await service.results.feeds.opened(feed_request)
+            text = await (backend.feeds or service.results.feeds).opened(feed_request)
             permitted = while_permitted(text, principal.until, time.time)
             return _Stream(permitted, MEDIA_TYPES[feed_format], until_ended.pop_all())
 

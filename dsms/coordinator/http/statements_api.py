@@ -14,6 +14,7 @@ from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
 from dsms.coordinator.http.permitted import PermittedService
+from dsms.coordinator.tables.joined_lookups import JoinedLookups, result_unless_waiting
 
 
 class StatementsRequest(BaseModel):
@@ -47,6 +48,7 @@ class StatusModel(BaseModel):
 def statements_router(backend: Backend) -> APIRouter:
     """`POST /v1/statements` and `GET /v1/status`."""
     router = APIRouter(prefix="/v1", tags=["statements"], responses={**BAD_REQUEST, **UNAVAILABLE})
+    lookups = JoinedLookups(backend.service.look_up_all)
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
     @needs("reader")  # the role that each statement needs is checked when it runs
@@ -54,6 +56,10 @@ def statements_router(backend: Backend) -> APIRouter:
         call: Request, service: CallerService, request: StatementsRequest, idempotency_key: IdempotencyKey = None
     ) -> Response:
         sql, service = request.sql, service.waiting(request.wait_s)
+        if idempotency_key is None and (lookup := service.lookup_of(sql)) is not None:
+            result = result_unless_waiting(await lookups.answer(lookup), request.wait_s)
+            if result is not None:
+                return json_response({"results": [result]})
 
         def run(cancelled: threading.Event) -> Response:
             act = partial(_executed, service, sql, cancelled)

@@ -45,14 +45,19 @@ def catalog_query(sql: str) -> exp.Query | None:
     >>> catalog_query("SELECT CASE WHEN has_table_privilege('rooms', 'SELECT') THEN 1 END") is None
     False
     """
-    plain = sql.lower()
-    if not _SIGNS.search(plain) and _FUNCTIONS.isdisjoint(_WORD.findall(plain)):
+    if not may_ask_catalog(sql):
         return None
     with suppress(SqlError), readable_sqlglot_errors():
         parsed = sqlglot.parse(with_numbers_for_oids(sql), dialect="postgres")
         if len(parsed) == 1 and isinstance(parsed[0], exp.Query) and _reads_catalog(parsed[0]):
             return parsed[0]
     return None
+
+
+def may_ask_catalog(sql: str) -> bool:
+    """Whether a statement has a word by which clients ask PostgreSQL's catalog."""
+    plain = sql.lower()
+    return bool(_SIGNS.search(plain)) or not _FUNCTIONS.isdisjoint(_WORD.findall(plain))
 
 
 def _reads_catalog(query: exp.Query) -> bool:

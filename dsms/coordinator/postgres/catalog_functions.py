@@ -33,7 +33,11 @@ _NAME_OF: Final = (
 _EXPANDED = "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))"
 _QUOTED = """CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a ELSE '"' || replace(a, '"', '""') || '"' END"""
 #: psql lists what is visible, and fails for an index without an access method, as that of a view.
-_VISIBLE: Final = f"a IS NOT NULL AND a NOT BETWEEN {VIEW_INDEXES.start} AND {VIEW_INDEXES.stop - 1}"
+#: What is in no schema of the search path is not visible.
+_VISIBLE: Final = (
+    f"a IS NOT NULL AND a NOT BETWEEN {VIEW_INDEXES.start} AND {VIEW_INDEXES.stop - 1}"
+    f" AND a NOT IN (SELECT oid FROM \"{NAMES}\" WHERE kind = 'hidden')"
+)
 _SETTINGS = " ".join(f"WHEN {quoted_text(name)} THEN {quoted_text(value)}" for name, value in SHOWN.items())
 #: The texts of functions with as many of the parameters `a`, `b`, `c`, `d` as the numbers say.
 _FUNCTIONS: Final[dict[str, tuple[tuple[int, ...], str]]] = {

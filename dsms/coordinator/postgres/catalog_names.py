@@ -10,6 +10,7 @@ from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres import catalog_rows
 from dsms.coordinator.postgres.catalog_columns import SCHEMAS
 from dsms.coordinator.postgres.catalog_types import PG_TYPES
+from dsms.model.names import PUBLIC
 from operators.core.errors import SqlError
 
 #: The OIDs by which PostgreSQL knows the relations of its catalog; the others get numbers from `_OTHER_RELATIONS` on.
@@ -32,7 +33,8 @@ class UnknownRelation(SqlError):
 
 
 class Named(NamedTuple):
-    """What a name of a kind (`regclass`, …) denotes. The name is in small letters; `shown` is how it is shown."""
+    """What a name of a kind (`regclass`, …) denotes; the kind `hidden` has what no bare name
+    finds. The name is in small letters; `shown` is how it is shown."""
 
     kind: str
     name: str
@@ -63,12 +65,19 @@ def names(objects: Sequence[ReadableObject]) -> list[Named]:
 
 def _of_objects(objects: Sequence[ReadableObject]) -> list[Named]:
     found = []
+    schemas = {catalog_rows.namespace_oid(name): name for name in catalog_rows.schemas_of(objects)}
     for row in catalog_rows.ROWS["pg_class"](objects):
         name, oid = str(row["relname"]), int(str(row["oid"]))
+        schema, plain = schemas[int(str(row["relnamespace"]))], catalog_rows.shown_name(name)
+        in_path = schema == PUBLIC
+        shown = plain if in_path else f"{catalog_rows.shown_name(schema)}.{plain}"
         found += [
-            Named("regclass", each.lower(), oid, catalog_rows.shown_name(name)) for each in (name, f"public.{name}")
+            Named("regclass", each.lower(), oid, shown) for each in ([name] if in_path else []) + [f"{schema}.{name}"]
         ]
-    return found
+        if not in_path:
+            found.append(Named("hidden", "", oid, shown))
+    added = (name for name in catalog_rows.schemas_of(objects) if name not in (PUBLIC, *SCHEMAS))
+    return [*found, *(Named("regnamespace", name, catalog_rows.namespace_oid(name), name) for name in added)]
 
 
 @cache

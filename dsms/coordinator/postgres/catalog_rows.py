@@ -6,19 +6,20 @@ elsewhere. A primary key is an index and a constraint, as in PostgreSQL.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from dsms.coordinator.catalog.lookup import ReadableObject
+from dsms.coordinator.catalog.lookup import ReadableObject, ReadableObjects
 from dsms.coordinator.postgres.catalog_types import PG_TYPES, ColumnType, column_type, functions_of
 from dsms.coordinator.postgres.session_values import SHOWN
 from dsms.coordinator.postgres.wire_types import ARRAYS
+from dsms.model.names import PUBLIC
 from dsms.tables.one_time import type_names
 from operators.core.quoting import quoted_identifier
 
 #: The rows of a relation, as values by column.
 Rows = Iterator[dict[str, object]]
-PUBLIC: Final = 2200
 _PG_CATALOG, _INFORMATION_SCHEMA, _OWNER, _BTREE, _HEAP = 11, 13_000, 10, 403, 2
 #: The OIDs of objects, indexes, and constraints begin here; the objects' numbers are added.
 _OBJECTS, _INDEXES, _KEYS, _CHECKS = 16_384, 2**29, 2**30, 2**30 + 2**29
@@ -27,6 +28,8 @@ VIEW_INDEXES: Final = range(2**29 + 2**28, 2**30)
 #: The OIDs of functions begin here.
 _FUNCTIONS: Final = 15_000
 _ANY: Final = 2276
+#: The OIDs of schemas that statements created begin here.
+_SCHEMAS: Final = 2**28
 #: The most checks of a table that have OIDs of their own.
 _MAX_CHECKS = 1_024
 _RELKINDS: Final = {"table": "r", "stream": "f"}
@@ -56,7 +59,7 @@ def columns_of(item: ReadableObject) -> list[tuple[str, ColumnType, bool]]:
 
 def key_name(item: ReadableObject) -> str:
     """The name of the primary key and of its index."""
-    return f"{item.name}_pkey"
+    return f"{item.relation_name}_pkey"
 
 
 def definitions(objects: Sequence[ReadableObject]) -> Rows:
@@ -78,7 +81,8 @@ def definitions(objects: Sequence[ReadableObject]) -> Rows:
 
 def _index_sql(item: ReadableObject) -> str:
     keys = ", ".join(map(shown_name, item.keys))
-    return f"CREATE UNIQUE INDEX {shown_name(key_name(item))} ON public.{shown_name(item.name)} USING btree ({keys})"
+    table = f"{shown_name(item.schema_name)}.{shown_name(item.relation_name)}"
+    return f"CREATE UNIQUE INDEX {shown_name(key_name(item))} ON {table} USING btree ({keys})"
 
 
 def shown_name(name: str) -> str:
@@ -112,17 +116,19 @@ def _check_oid(item: ReadableObject, at: int) -> int:
 
 
 def _classes(objects: Sequence[ReadableObject]) -> Rows:
-    shared = {"relnamespace": PUBLIC, "relowner": _OWNER, "relpersistence": "p", "reltuples": -1}
+    shared = {"relowner": _OWNER, "relpersistence": "p", "reltuples": -1}
     for item in objects:
         kind = relkind(item)
         yield shared | {
-            "oid": oid_of(item), "relname": item.name, "relkind": kind, "relnatts": len(item.schema),
+            "oid": oid_of(item), "relname": item.relation_name, "relnamespace": namespace_oid(item.schema_name),
+            "relkind": kind, "relnatts": len(item.schema),
             "relreplident": "d", "relhasindex": bool(item.keys), "relchecks": len(item.checks), "relispopulated": True,
             "relam": 0 if kind == "f" else _HEAP,
         }  # fmt: skip
     for item in _keyed(objects):
         yield shared | {
-            "oid": _index_oid(item), "relname": key_name(item), "relkind": "i", "relnatts": len(item.keys),
+            "oid": _index_oid(item), "relname": key_name(item), "relnamespace": namespace_oid(item.schema_name),
+            "relkind": "i", "relnatts": len(item.keys),
             "relreplident": "n", "relam": _access_method(item), "relispopulated": True,
         }  # fmt: skip
 
@@ -181,18 +187,19 @@ def _indexes(objects: Sequence[ReadableObject]) -> Rows:
 
 
 def _constraints(objects: Sequence[ReadableObject]) -> Rows:
-    shared: dict[str, object] = {"connamespace": PUBLIC, "convalidated": True, "conislocal": True, "connoinherit": True}
+    shared: dict[str, object] = {"convalidated": True, "conislocal": True, "connoinherit": True}
     shared |= {"confupdtype": " ", "confdeltype": " ", "confmatchtype": " "}
     for item in _keyed(objects):
         yield shared | {
-            "oid": _KEYS + item.number, "conname": key_name(item), "contype": "p", "conrelid": oid_of(item),
+            "connamespace": namespace_oid(item.schema_name), "oid": _KEYS + item.number, "conname": key_name(item),
+            "contype": "p", "conrelid": oid_of(item),
             "conindid": _index_oid(item), "conkey": _key_numbers(item),
         }  # fmt: skip
     for item in objects:
         for at, name in enumerate(item.checks):
             yield shared | {
-                "oid": _check_oid(item, at), "conname": name, "contype": "c", "conrelid": oid_of(item),
-                "conbin": item.checks[name],
+                "connamespace": namespace_oid(item.schema_name), "oid": _check_oid(item, at), "conname": name,
+                "contype": "c", "conrelid": oid_of(item), "conbin": item.checks[name],
             }  # fmt: skip
 
 
@@ -223,8 +230,8 @@ def _tables(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         if relkind(item) == "r":
             yield {
-                "schemaname": "public",
-                "tablename": item.name,
+                "schemaname": item.schema_name,
+                "tablename": item.relation_name,
                 "tableowner": "dsms",
                 "hasindexes": bool(item.keys),
             }
@@ -234,15 +241,36 @@ def _materialized_views(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         if relkind(item) == _MATERIALIZED_VIEW:
             yield {
-                "schemaname": "public", "matviewname": item.name, "matviewowner": "dsms", "ispopulated": True,
-                "definition": item.definition,
+                "schemaname": item.schema_name, "matviewname": item.relation_name, "matviewowner": "dsms",
+                "ispopulated": True, "definition": item.definition,
             }  # fmt: skip
+
+
+def _namespaces(objects: Sequence[ReadableObject]) -> Rows:
+    for name in schemas_of(objects):
+        yield {"oid": namespace_oid(name), "nspname": name, "nspowner": _OWNER}
+
+
+def schemas_of(objects: Sequence[ReadableObject]) -> tuple[str, ...]:
+    """The schemas in which the caller may read objects, and those of the catalog."""
+    schemas = objects.schemas if isinstance(objects, ReadableObjects) else (PUBLIC,)
+    return (*schemas, "pg_catalog", "information_schema")
+
+
+def namespace_oid(schema: str) -> int:
+    """The OID of a schema. Those of schemas that statements created are check sums of their names.
+
+    >>> namespace_oid("public"), namespace_oid("sales") == namespace_oid("sales")
+    (2200, True)
+    """
+    known = {PUBLIC: 2200, "pg_catalog": _PG_CATALOG, "information_schema": _INFORMATION_SCHEMA}
+    return known.get(schema) or _SCHEMAS + zlib.crc32(schema.encode()) % _SCHEMAS
 
 
 def _counted(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         if relkind(item) != "f":
-            yield {"relid": oid_of(item), "schemaname": "public", "relname": item.name}
+            yield {"relid": oid_of(item), "schemaname": item.schema_name, "relname": item.relation_name}
 
 
 def _foreign_tables(objects: Sequence[ReadableObject]) -> Rows:
@@ -253,8 +281,8 @@ def _foreign_tables(objects: Sequence[ReadableObject]) -> Rows:
 
 def _index_texts(objects: Sequence[ReadableObject]) -> Rows:
     for item in _keyed(objects):
-        names = {"tablename": item.name, "indexname": key_name(item)}
-        yield {"schemaname": "public", **names, "indexdef": _index_sql(item)}
+        names = {"tablename": item.relation_name, "indexname": key_name(item)}
+        yield {"schemaname": item.schema_name, **names, "indexdef": _index_sql(item)}
 
 
 def _always(*rows: dict[str, object]) -> Callable[[Sequence[ReadableObject]], Rows]:
@@ -283,11 +311,7 @@ ROWS: Final[dict[str, Callable[[Sequence[ReadableObject]], Rows]]] = {
     "pg_index": _indexes,
     "pg_indexes": _index_texts,
     "pg_matviews": _materialized_views,
-    "pg_namespace": _always(
-        {"oid": PUBLIC, "nspname": "public", "nspowner": _OWNER},
-        {"oid": _PG_CATALOG, "nspname": "pg_catalog", "nspowner": _OWNER},
-        {"oid": _INFORMATION_SCHEMA, "nspname": "information_schema", "nspowner": _OWNER},
-    ),
+    "pg_namespace": _namespaces,
     "pg_proc": _functions,
     "pg_roles": _always({
         "oid": _OWNER, "rolname": "dsms", "rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1,

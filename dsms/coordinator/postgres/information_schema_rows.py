@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dsms.coordinator.catalog.lookup import ReadableObject
-from dsms.coordinator.postgres.catalog_rows import Rows, columns_of, key_name, relkind
+from dsms.coordinator.postgres.catalog_rows import Rows, columns_of, key_name, relkind, schemas_of
 from dsms.coordinator.postgres.catalog_types import ColumnType, type_of_oid
 
 _TABLE_TYPES: Final = {"r": "BASE TABLE", "f": "FOREIGN"}
@@ -64,33 +64,33 @@ def _constraints(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         named = [(key_name(item), "PRIMARY KEY")] if item.keys else []
         for name, kind in [*named, *((name, "CHECK") for name in item.checks)]:
-            yield _of_table(item) | _of_constraint(name) | shared | {"constraint_type": kind}
+            yield _of_table(item) | _of_constraint(name, item) | shared | {"constraint_type": kind}
 
 
 def _key_columns(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         for at, key in enumerate(item.keys, 1):
             place = {"column_name": key, "ordinal_position": at, "position_in_unique_constraint": None}
-            yield _of_table(item) | _of_constraint(key_name(item)) | place
+            yield _of_table(item) | _of_constraint(key_name(item), item) | place
 
 
 def _checks(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         for name, condition in item.checks.items():
-            yield _of_constraint(name) | {"check_clause": condition}
+            yield _of_constraint(name, item) | {"check_clause": condition}
 
 
-def _schemas(_: Sequence[ReadableObject]) -> Rows:
-    for name in ("public", "pg_catalog", "information_schema"):
+def _schemas(objects: Sequence[ReadableObject]) -> Rows:
+    for name in schemas_of(objects):
         yield {"catalog_name": "dsms", "schema_name": name, "schema_owner": "dsms"}
 
 
 def _of_table(item: ReadableObject) -> dict[str, object]:
-    return {"table_catalog": "dsms", "table_schema": "public", "table_name": item.name}
+    return {"table_catalog": "dsms", "table_schema": item.schema_name, "table_name": item.relation_name}
 
 
-def _of_constraint(name: str) -> dict[str, object]:
-    return {"constraint_catalog": "dsms", "constraint_schema": "public", "constraint_name": name}
+def _of_constraint(name: str, item: ReadableObject) -> dict[str, object]:
+    return {"constraint_catalog": "dsms", "constraint_schema": item.schema_name, "constraint_name": name}
 
 
 def _roles(_: Sequence[ReadableObject]) -> Rows:
@@ -112,8 +112,8 @@ def _elements(objects: Sequence[ReadableObject]) -> Rows:
     for item in objects:
         named: dict[str, object] = {
             "object_catalog": "dsms",
-            "object_schema": "public",
-            "object_name": item.name,
+            "object_schema": item.schema_name,
+            "object_name": item.relation_name,
             "object_type": "TABLE",
         }
         for at, (_, kind, _) in enumerate(columns_of(item), 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 #: Matches a text, a quoted name or a comment, which contain neither parameters nor ends of statements; else a parameter
 #: or the end of a statement.
@@ -18,17 +19,32 @@ def filled(sql: str, literals: Sequence[str]) -> str:
     >>> filled("SELECT '$1', $2 FROM t -- $3", ["7", "'x'"])
     "SELECT '$1', 'x' FROM t -- $3"
     """
+    return template_of(sql).filled(literals)
 
-    def replaced(found: re.Match[str]) -> str:
-        parameter = found["parameter"]
-        if parameter is None:
-            return found[0]
-        number = int(parameter[1:])
-        if not 1 <= number <= len(literals):
-            raise IndexError(f"there is no parameter {parameter}")
-        return literals[number - 1]
 
-    return _PARTS.sub(replaced, sql)
+class Template(NamedTuple):
+    """The texts before each parameter of a statement with the number of that parameter, and the text after the last."""
+
+    parts: tuple[tuple[str, int], ...]
+    end: str
+
+    def filled(self, literals: Sequence[str]) -> str:
+        """The statement with literals in place of the parameters. Raises IndexError if one is missing."""
+        if wrong := [number for _, number in self.parts if not 1 <= number <= len(literals)]:
+            raise IndexError(f"there is no parameter ${wrong[0]}")
+        return "".join([text + literals[number - 1] for text, number in self.parts]) + self.end
+
+
+def template_of(sql: str) -> Template:
+    """The statement, cut at its parameters.
+
+    >>> template_of("SELECT $2 + $1")
+    Template(parts=(('SELECT ', 2), (' + ', 1)), end='')
+    """
+    found = [each for each in _PARTS.finditer(sql) if each["parameter"]]
+    ends = [0, *(each.end() for each in found)]
+    parts = ((sql[end : each.start()], int(each["parameter"][1:])) for end, each in zip(ends, found, strict=False))
+    return Template(tuple(parts), sql[ends[-1] :])
 
 
 def parameters_in(sql: str) -> int:

@@ -9,7 +9,8 @@ import ssl
 import struct
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,12 +29,23 @@ from dsms.coordinator.postgres.parameter_types import Schemas, parameter_types
 from dsms.coordinator.postgres.session import Session
 from dsms.coordinator.postgres.session_settings import SessionSettings
 from dsms.coordinator.postgres.session_values import SETTINGS
-from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused, typed
+from dsms.coordinator.postgres.statements import (
+    Executes,
+    Outcome,
+    SqlFailure,
+    lookup_of,
+    outcome_of,
+    refused,
+    typed,
+)
 from dsms.coordinator.postgres.subscription_cursors import Feed
 from dsms.coordinator.postgres.subscriptions import SETTINGS as SUBSCRIPTIONS
 from dsms.coordinator.postgres.subscriptions import Results, Subscription, subscribed
 from dsms.coordinator.results.feed import Feeds
+from dsms.coordinator.tables.joined_lookups import Answer, JoinedLookups, result_unless_waiting
+from dsms.coordinator.tables.point_selects import Lookup
 from dsms.model.principal import ANYBODY, Caller, Principal
+from dsms.tables.select_budget import Cancelled
 from operators.core.errors import ConfigError, DsmsError, ExternalError
 
 log = structlog.get_logger()
@@ -43,8 +55,12 @@ MAX_CLIENTS, LONGEST_MESSAGE = 100, 16 * 1024 * 1024
 LOGIN_S, MAX_ARRIVING = 10.0, 200
 #: The delay in seconds of the refusal of a wrong token.
 _PAUSE_S = 0.5
+#: The threads for statements, of which each client runs one at a time, and for short calls.
+_THREADS = MAX_CLIENTS + 8
 #: How many bytes of messages may wait until the client has to see them.
 _MOST_HELD = 64 * 1024
+#: How many bytes of messages are read at once.
+_PIECE = 64 * 1024
 _NOBODY = Principal("", "reader")
 
 
@@ -62,6 +78,27 @@ class Served(Executes, Protocol):
         ...
 
 
+class Cancels(Protocol):
+    """Cancels a statement."""
+
+    def set(self) -> None:
+        """Cancels it; may be called several times."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Abandoned:
+    """Ends one client's wait for the answer to a look-up. The call that answers it goes on, since others may share
+    it."""
+
+    answer: asyncio.Future[Answer]
+
+    def set(self) -> None:
+        """Ends the wait."""
+        if not self.answer.done():
+            self.answer.set_exception(Cancelled("the statement was cancelled"))
+
+
 class ClientRejected(Exception):
     """A client is not admitted; the arguments are the SQLSTATE and the reason."""
 
@@ -73,8 +110,8 @@ class PostgresServer:
     service: Served
     access: Access | None
     tls: ssl.SSLContext | None = None
-    #: The cancel events of running statements, by the key that the client got to cancel them.
-    _running: dict[tuple[int, int], threading.Event] = field(default_factory=dict)
+    #: What cancels running statements, by the key that the client got to cancel them.
+    _running: dict[tuple[int, int], Cancels] = field(default_factory=dict)
     #: The number of admitted clients that are connected.
     _clients: int = 0
     _arriving: WaitingConnections[asyncio.StreamWriter] = field(
@@ -82,6 +119,10 @@ class PostgresServer:
     )
     #: The feeds, which belong to the server's own event loop; they exist from the first subscription on.
     _feeds: Feeds | None = None
+    _lookups: JoinedLookups = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lookups = JoinedLookups(self.service.look_up_all)
 
     def close(self) -> None:
         """Ends the threads of subscriptions."""
@@ -138,9 +179,13 @@ class PostgresServer:
         await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
         await _say(writer, message(b"K", struct.pack("!ii", *key)))
         await session.ready()
+        if isinstance(reader, _Reader):
+            reader.when_ended = partial(self._cancel, key)
         try:
-            while (kind := await reader.readexactly(1)) != b"X":
-                await session.take(kind, await _content(reader))
+            async for kind, content in _messages(reader):
+                if kind == b"X":
+                    return
+                await session.take(kind, content)
         finally:
             await session.close()
 
@@ -156,8 +201,7 @@ class PostgresServer:
                 case messages.SSL_REQUEST | messages.GSS_REQUEST:
                     await _say(writer, b"N")
                 case messages.CANCEL_REQUEST:
-                    if (running := self._running.get((content.number(4), content.number(4)))) is not None:
-                        running.set()
+                    self._cancel((content.number(4), content.number(4)))
                     return None
                 case messages.VERSION_3:
                     return dict(_settings(content))
@@ -184,24 +228,44 @@ class PostgresServer:
             raise ClientRejected("28P01", "the password is not a known token; use an API token as the password")
         return principal
 
+    def _cancel(self, key: tuple[int, int]) -> None:
+        """Cancels the statement that runs for the client with this key, if any."""
+        if (running := self._running.get(key)) is not None:
+            running.set()
+
     async def _run(
         self, caller: Caller, key: tuple[int, int], settings: SessionSettings, sql: str
     ) -> Outcome | SqlFailure:
-        cancelled = self._running[key] = threading.Event()
         try:
-            if (answer := settings.answer(sql)) is not None:
-                return typed(answer)
-            waiting = replace(caller, wait_s=settings.wait_s)
-            outcome = await asyncio.to_thread(outcome_of, sql, self.service, waiting, cancelled)
-            return replace(outcome, result=settings.noted(outcome.result))
+            if (lookup := lookup_of(sql, self.service, caller)) is not None:
+                result = result_unless_waiting(await self._looked_up(lookup, key), settings.wait_s)
+                if result is not None:
+                    return typed(settings.noted(result))
+            return await self._ran(caller, key, settings, sql)
         except DsmsError as error:
             return refused(error_for(caller.principal, error), sql)
         except Exception:
             log.exception("a statement has failed", sql=sql[:1_000])
             return SqlFailure("XX000", "internal error of the coordinator; see its log")
         finally:
-            cancelled.set()
             self._running.pop(key, None)
+
+    async def _looked_up(self, lookup: Lookup, key: tuple[int, int]) -> Answer:
+        answer = self._lookups.answer(lookup)
+        self._running[key] = _Abandoned(answer)
+        return await answer
+
+    async def _ran(self, caller: Caller, key: tuple[int, int], settings: SessionSettings, sql: str) -> Outcome:
+        if (answer := settings.answer(sql)) is not None:
+            return typed(answer)
+        cancelled = self._running[key] = threading.Event()
+        try:
+            waiting = replace(caller, wait_s=settings.wait_s)
+            outcome = await asyncio.to_thread(outcome_of, sql, self.service, waiting, cancelled)
+        finally:
+            cancelled.set()
+        settings.transaction(outcome.transaction)
+        return replace(outcome, result=settings.noted(outcome.result))
 
     async def _inferred(self, caller: Caller, sql: str, given: tuple[int, ...]) -> tuple[int, ...]:
         """The types of the parameters of a statement."""
@@ -261,14 +325,25 @@ class _Outgoing:
 
 
 class _Reader(asyncio.StreamReader):
-    """Knows whether the client has ended its messages, even while some of them are unread."""
+    """Knows whether the client has ended its messages, even while some of them are unread, and calls `when_ended`
+    then."""
 
     ended = False
+    when_ended: Callable[[], None] = staticmethod(lambda: None)
 
     def feed_eof(self) -> None:
         """Notes the end."""
-        self.ended = True
+        self._end()
         super().feed_eof()
+
+    def set_exception(self, exc: Exception) -> None:
+        """Notes that the connection was lost."""
+        self._end()
+        super().set_exception(exc)
+
+    def _end(self) -> None:
+        self.ended = True
+        self.when_ended()
 
 
 def _settings(content: Reader) -> Iterator[tuple[str, str]]:
@@ -281,12 +356,38 @@ async def _say(writer: asyncio.StreamWriter, content: bytes) -> None:
     await writer.drain()
 
 
-async def _content(reader: asyncio.StreamReader) -> bytes:
-    """The content of a message, whose kind, if it has one, was read before."""
-    size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
+async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, bytes]]:
+    """The kinds and contents of the messages of a session. All bytes that have arrived are read at once."""
+    came = bytearray()
+    while True:
+        at = 0
+        while len(came) - at >= 5:
+            end = at + 1 + _size(came[at + 1 : at + 5])
+            if end > len(came):
+                break
+            yield bytes(came[at : at + 1]), bytes(came[at + 5 : end])
+            at = end
+        del came[:at]
+        came += await _more(reader)
+
+
+async def _more(reader: asyncio.StreamReader) -> bytes:
+    if not (piece := await reader.read(_PIECE)):
+        raise asyncio.IncompleteReadError(b"", 1)
+    return piece
+
+
+def _size(field: bytes | bytearray) -> int:
+    """The size of a message, including its length field, from the bytes of that field."""
+    size = int.from_bytes(field, "big", signed=True)
     if not 4 <= size <= LONGEST_MESSAGE:
         raise Malformed(f"a message of {size} bytes is too short or too long")
-    return await reader.readexactly(size - 4)
+    return size
+
+
+async def _content(reader: asyncio.StreamReader) -> bytes:
+    """The content of a message, whose kind, if it has one, was read before."""
+    return await reader.readexactly(_size(await reader.readexactly(4)) - 4)
 
 
 @contextmanager
@@ -301,6 +402,7 @@ def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
         return asyncio.StreamReaderProtocol(_Reader(limit=2**16, loop=loop), server.client, loop=loop)
 
     async def serve() -> None:
+        loop.set_default_executor(ThreadPoolExecutor(_THREADS, "postgres"))
         try:
             listening = await loop.create_server(connection, host, port)
         except OSError as error:

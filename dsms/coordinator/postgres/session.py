@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from threading import Event
 from typing import Protocol
 
@@ -17,12 +18,19 @@ from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.cursors import Cursor, CursorFailure, Cursors, without_moving
 from dsms.coordinator.postgres.literals import literal, null_of
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
-from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
+from dsms.coordinator.postgres.parameters import (
+    Template,
+    filled,
+    parameters_in,
+    statements_in,
+    template_of,
+    without_comments,
+)
 from dsms.coordinator.postgres.statements import Outcome, SqlFailure, described_by, gives_rows, refused
 from dsms.coordinator.postgres.subscription_cursors import Feed, SubscriptionCursors
 from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, copy_line, subscription_of
 from dsms.coordinator.postgres.values import Unwritable, writer_of
-from dsms.coordinator.postgres.wire_types import TEXT
+from dsms.coordinator.postgres.wire_types import TEXT, Type
 from dsms.model.statement_result import Row
 from operators.core.errors import SqlError
 
@@ -64,24 +72,34 @@ class Prepared:
     sql: str
     oids: tuple[int, ...] = ()
 
+    @cached_property
+    def gives_rows(self) -> bool:
+        """Whether it may return rows."""
+        return gives_rows(self.sql)
+
+    @cached_property
+    def _template(self) -> Template:
+        return template_of(self.sql)
+
     def with_values(self, values: Sequence[bytes | None], formats: list[int]) -> str:
         """The statement with the values of its parameters. Raises Malformed if one is missing."""
         oids = [*self.oids, *[0] * (len(values) - len(self.oids))]
         binary = [bool(form) for form in _each(formats, len(values))]
         literals = [literal(value, oid, binary=form) for value, oid, form in zip(values, oids, binary, strict=True)]
         try:
-            return filled(self.sql, literals)
+            return self._template.filled(literals)
         except IndexError as error:
             raise Malformed(str(error)) from error
 
 
 @dataclass
 class Portal:
-    """A statement that is ready to run, the formats (text or binary) that the client wants for its columns, and, once
-    it has run, its outcome and the position in its rows."""
+    """A statement that is ready to run, whether it may return rows, the formats (text or binary) that the client wants
+    for its columns, and, once it has run, its outcome and the position in its rows."""
 
     name: str
     sql: str
+    gives_rows: bool
     formats: list[int]
     cursor: Cursor | None = None
 
@@ -223,7 +241,7 @@ class Session:
         for said in outcome.result.notices:
             await self.outgoing.add(messages.notice(said))
         if outcome.types:
-            await self.outgoing.add(messages.row_description(_fields(outcome, [])))
+            await self.outgoing.add(_described(outcome, []))
             await self._rows(outcome, [], outcome.result.rows[:])
         await self.outgoing.add(message(b"C", messages.text(outcome.tag)))
 
@@ -265,7 +283,7 @@ class Session:
             await self._fail(SqlFailure("26000", f'there is no prepared statement "{name}"'))
             return
         try:
-            self.portals[portal] = Portal(portal, prepared.with_values(values, formats), wanted)
+            self.portals[portal] = Portal(portal, prepared.with_values(values, formats), prepared.gives_rows, wanted)
         except Malformed as error:
             await self._fail(SqlFailure("08P01", str(error)))
             return
@@ -278,7 +296,7 @@ class Session:
             await self._tell_columns(cursor, [])
         elif (portal := self.portals.get(name)) is None:
             await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
-        elif not gives_rows(portal.sql):
+        elif not portal.gives_rows:
             await self.outgoing.add(message(b"n"))
         elif await self._ran(portal):
             await self._tell_columns(portal.cursor.outcome if portal.cursor else None, portal.formats)
@@ -308,7 +326,7 @@ class Session:
         if outcome is None or not outcome.types:
             await self.outgoing.add(message(b"n"))
         else:
-            await self.outgoing.add(messages.row_description(_fields(outcome, formats)))
+            await self.outgoing.add(_described(outcome, formats))
 
     async def _ran(self, portal: Portal) -> bool:
         """Runs the statement of a portal unless it has run already. Returns whether there is an outcome."""
@@ -371,10 +389,15 @@ def _subscription(sql: str) -> Subscription | SqlFailure | None:
         return refused(error, sql)
 
 
-def _fields(outcome: Outcome, formats: list[int]) -> list[Field]:
-    forms = _each(formats, len(outcome.types))
-    named = zip(outcome.result.columns, outcome.types, forms, strict=True)
-    return [Field(name, *type_, bool(form)) for name, type_, form in named]
+def _described(outcome: Outcome, formats: list[int]) -> bytes:
+    return _description(outcome.result.columns, outcome.types, tuple(_each(formats, len(outcome.types))))
+
+
+@lru_cache(100)
+def _description(columns: tuple[str, ...], types: tuple[Type, ...], forms: tuple[int, ...]) -> bytes:
+    """The description of columns with these names, types and formats; the same statement has the same each time."""
+    named = zip(columns, types, forms, strict=True)
+    return messages.row_description([Field(name, *type_, bool(form)) for name, type_, form in named])
 
 
 def _each(formats: list[int], count: int) -> list[int]:

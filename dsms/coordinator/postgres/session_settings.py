@@ -11,7 +11,7 @@ from dsms.model.statement_result import StatementResult
 from operators.core.errors import UserError
 
 _SET = re.compile(
-    r"\s*set\s+(?:session\s+|local\s+)?dsms\.(\w+)\s*(?:=|\bto\b)\s*(.+?)\s*;?\s*", re.IGNORECASE | re.DOTALL
+    r"\s*set\s+(?:session\s+|(local)\s+)?dsms\.(\w+)\s*(?:=|\bto\b)\s*(.+?)\s*;?\s*", re.IGNORECASE | re.DOTALL
 )
 _SHOW = re.compile(r"\s*show\s+dsms\.(\w+)\s*;?\s*", re.IGNORECASE)
 _RESET = re.compile(r"\s*(?:reset\s+(?:all|dsms\.(\w+))|discard\s+all)\s*;?\s*", re.IGNORECASE)
@@ -29,6 +29,8 @@ class SessionSettings:
     wait_s: float = 0.0
     freshness: bool = False
     last: StatementResult | None = None
+    #: Inside a transaction: the settings that hold after its end, which SET LOCAL does not change.
+    _after: tuple[float, bool] | None = None
 
     def answer(self, sql: str) -> StatementResult | None:
         """The answer to a statement about these settings; None for any other. Raises UserError for a wrong value.
@@ -42,7 +44,7 @@ class SessionSettings:
         if "dsms." not in (plain := without_comments(sql)).lower() and not _RESET.fullmatch(plain):
             return None
         if (found := _SET.fullmatch(plain)) is not None:
-            self._set(found[1].lower(), found[2].strip().strip("'").strip())
+            self._set_for(found[2].lower(), found[3].strip().strip("'").strip(), local=found[1] is not None)
             return StatementResult("SET", "")
         if (found := _SHOW.fullmatch(plain)) is not None:
             return StatementResult("SHOW", "", (f"dsms.{found[1].lower()}",), ((self._shown(found[1].lower()),),))
@@ -52,6 +54,14 @@ class SessionSettings:
                 self._set(name, "default")
         return None  # the other settings are reset, too
 
+    def transaction(self, inside: bool | None) -> None:
+        """Notes whether the session is inside a transaction; None: as before. At the end of one, what SET LOCAL set
+        ends."""
+        if inside:
+            self._after = self._after or (self.wait_s, self.freshness)
+        elif inside is False and self._after is not None:
+            (self.wait_s, self.freshness), self._after = self._after, None
+
     def noted(self, result: StatementResult) -> StatementResult:
         """The result of a statement, with a notice of its instant if the session wants it."""
         if result.instant is None:
@@ -59,6 +69,17 @@ class SessionSettings:
         self.last = replace(result, rows=())
         told = answered_at(result.instant, result.behind_ms).removeprefix(" at ")
         return replace(result, notices=(*result.notices, told)) if self.freshness else result
+
+    def _set_for(self, name: str, value: str, *, local: bool) -> None:
+        """Sets a value, for the session or until the end of the transaction; outside of one, SET LOCAL has no
+        effect."""
+        before = self.wait_s, self.freshness
+        self._set(name, value)
+        if local and self._after is None:
+            self.wait_s, self.freshness = before
+        elif not local and self._after is not None:
+            wait_s, freshness = self._after
+            self._after = (self.wait_s, freshness) if name == "wait" else (wait_s, self.freshness)
 
     def _set(self, name: str, value: str) -> None:
         match name, value.lower():

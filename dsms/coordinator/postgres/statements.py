@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -13,10 +13,11 @@ from sqlglot import exp
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.builtin_answers import builtin_answer
-from dsms.coordinator.postgres.catalog import asked_of_catalog, catalog_query
+from dsms.coordinator.postgres.catalog import asked_of_catalog, catalog_query, may_ask_catalog
 from dsms.coordinator.postgres.catalog_names import UnknownRelation
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.wire_types import ARRAYS, BIGINT, INT2VECTOR, Type, type_of, type_of_values
+from dsms.coordinator.tables.point_selects import Lookup
 from dsms.model import statements as st
 from dsms.model.catalog import NotFound
 from dsms.model.no_final_instant import NoFinalInstant
@@ -56,6 +57,15 @@ class Executes(Protocol):
         """Runs the statements and returns their results."""
         ...
 
+    def lookup_of(self, sql: str, caller: Caller) -> Lookup | None:
+        """The look-up by key in a text, if a text that differs only in values of literals has run before; otherwise
+        None."""
+        ...
+
+    def look_up_all(self, lookups: Sequence[Lookup]) -> list[StatementResult | DsmsError]:
+        """The answers to look-ups in one view, at one instant."""
+        ...
+
     def readable(self, caller: Caller) -> list[ReadableObject]:
         """The streams, views, queries and tables that the caller may read."""
         ...
@@ -88,6 +98,12 @@ class Outcome:
         if statement not in ("INSERT", "UPDATE", "DELETE") or count is None:
             return statement
         return f"INSERT 0 {count[0]}" if statement == "INSERT" else f"{statement} {count[0]}"
+
+
+def lookup_of(sql: str, service: Executes, caller: Caller) -> Lookup | None:
+    """The look-up by key in a statement; None for any other statement, and for one that would have to be parsed
+    first."""
+    return None if may_ask_catalog(sql) else service.lookup_of(sql, caller)
 
 
 def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:

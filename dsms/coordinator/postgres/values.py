@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from dsms.coordinator.postgres.wire_types import (
 )
 
 
+@lru_cache(1_000)
 def writer_of(type_: Type, *, binary: bool) -> Callable[[object], bytes | None]:
     """A function that writes values of a column, in the format that the client asks for. Raises Unwritable if the type
     has no binary form here.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 
@@ -53,6 +54,7 @@ _BY_NAME: Final = {
 }  # fmt: skip
 
 
+@lru_cache(1_000)
 def type_of(name: str) -> Type:
     """The type of a column of a one-time SELECT, by DuckDB's name of its type. Lists of scalars are arrays.
 

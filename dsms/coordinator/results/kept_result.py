@@ -17,10 +17,14 @@ from connectors.kafka.records.partition_readers import OffsetRange
 from dsms.coordinator.results.decoded_table import DecodedTable
 from dsms.model.objects import Query
 from dsms.tables.select_budget import Budget
+from dsms.tables.sorted_index import Seek
 from operators.core.delta import BEGINNING
+from operators.core.errors import ExternalError
 
 #: A Kafka message; this module uses its offset.
 Message = Any
+#: Rows as a table, or as the values of all columns of the schema.
+Found = pa.Table | list[tuple[Any, ...]]
 #: For how many seconds records are not compacted after they were written: less than `COMPACTED_RESULT` says. Topics of
 #: older versions have Kafka's default of 0, but their segments stay open for days, and are not compacted before.
 _UNCOMPACTED_S = 30.0
@@ -79,9 +83,22 @@ class KeptResult:
         return self._fold.memory + self._decoded.memory
 
     @property
+    def is_read(self) -> bool:
+        """Whether its topic was read once as a whole."""
+        return self._loaded
+
+    @property
     def floor(self) -> int:
         """The first instant that is known."""
         return self._fold.floor
+
+    def keep_indexes(self, columns: Collection[tuple[str, ...]]) -> None:
+        """Frees all indexes but those with these columns; does nothing while another thread reads."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._decoded.keep_indexes(columns)
+            finally:
+                self._lock.release()
 
     def follow(self, frontier: int, budget: Budget) -> None:
         """Reads on until all changes below the frontier are read; it has to be published already."""
@@ -89,20 +106,41 @@ class KeptResult:
             self._follow(frontier, budget)
 
     def rows_at(
-        self, instant: int, frontier: int, budget: Budget, keys: Collection[bytes] | None = None
+        self,
+        instant: int,
+        frontier: int,
+        budget: Budget,
+        keys: Collection[bytes] | None = None,
+        seek: Seek | None = None,
     ) -> pa.Table | None:
         """The rows at an instant below a published frontier, or those of some encoded keys; None if the instant is
-        before those that are known."""
+        before those that are known. Rows without the sought values may be left out."""
         with self._locked(budget):
             while True:
                 self._follow(frontier, budget)
                 self._fold.advance(instant)
                 if not self._fold.knows(instant):
                     return None
-                found = self._decoded.at(instant, keys)
+                found = self._decoded.at(instant, keys, seek)
                 if not found.bad:
                     return found.table
                 self._restart(self._fold.bad | found.bad)  # they may have replaced valid rows
+
+    def found_at(
+        self, instant: int, frontier: int, budget: Budget, wanted: Sequence[Collection[bytes]]
+    ) -> list[Found] | None:
+        """Like `rows_at`, the rows for each of several collections of keys, as of one instant."""
+        with self._locked(budget):
+            self._follow(frontier, budget)
+            self._fold.advance(instant)
+            if not self._fold.knows(instant):
+                return None
+            plain = [self._decoded.plain_at(instant, keys) for keys in wanted]
+        if None not in plain:
+            return [rows for rows in plain if rows is not None]
+        tables = [self.rows_at(instant, frontier, budget, keys) for keys in wanted]
+        known: list[Found] = [rows for rows in tables if rows is not None]
+        return known if len(known) == len(wanted) else None
 
     @contextmanager
     def _locked(self, budget: Budget) -> Iterator[None]:
@@ -125,8 +163,15 @@ class KeptResult:
         if self._fold.at == BEGINNING:
             self._fold.at = frontier - 1
         asked, unread = self._clock(), self._log.unread(self.query.topic, self._next)
-        for wanted in unread:
-            self._read(wanted, budget)
+        try:
+            for wanted in unread:
+                self._read(wanted, budget)
+        except ExternalError as error:
+            if error.retryable or not self._loaded:
+                raise
+            self._restart(self._fold.bad)  # the records that come next are gone: what is left begins later
+            self._follow(frontier, budget)
+            return
         if not self._loaded:
             self._fold.set_floor(self._fold.at)
         if self._compacted and unread and self._clock() >= self._complete_until:

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Mapping
 
 from connectors.kafka.client.config import KafkaSettings
-from connectors.kafka.client.topics import earliest, latest, partitions_of
+from connectors.kafka.client.partition_ends import PartitionEnds
+from connectors.kafka.client.topics import earliest, partitions_of
 from connectors.kafka.logs.internal_log import Findings, InternalLog
 from connectors.kafka.records.partition_readers import OffsetRange
 from connectors.kafka.records.range_reader import RangeReader, raise_errors
@@ -20,6 +21,7 @@ class PublishedFrontiers:
 
     def __init__(self, kafka: KafkaSettings, log: InternalLog) -> None:
         self._log, self._reader, self._lock = log, RangeReader(kafka), threading.Lock()
+        self._ends = PartitionEnds(kafka)
         self._reading = JoinedCalls(self._read_on)
         self._last: LastEntries = {}
         #: The frontiers that were asked for since the last entry, by the result partitions of the queries.
@@ -39,6 +41,7 @@ class PublishedFrontiers:
     def close(self) -> None:
         """Closes the consumers."""
         self._reader.close()
+        self._ends.close()
 
     def read_on(self) -> None:
         """Reads up to the end of the records that are committed now. Threads that ask at the same time share a read."""
@@ -49,7 +52,7 @@ class PublishedFrontiers:
         if not self._next:
             starts = earliest(admin, [(topic, partition) for partition in partitions_of(admin, topic)])
             self._next = {partition: start for (_, partition), start in starts.items()}
-        ends = latest(admin, [(topic, partition) for partition in self._next])
+        ends = self._ends.committed((topic, partition) for partition in self._next)
         for (_, partition), end in ends.items():
             if end > self._next[partition]:
                 self._read(OffsetRange(topic, partition, self._next[partition], end))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -19,11 +19,10 @@ from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.internal_log import InternalLog
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
-from dsms.coordinator.results.kept_result import KeptResult
+from dsms.coordinator.results.kept_result import Found, KeptResult
 from dsms.coordinator.results.kept_results import KafkaTopicLog, KeptResults
 from dsms.coordinator.results.missing_instant import reasons
 from dsms.coordinator.results.published_frontiers import PublishedFrontiers
-from dsms.coordinator.results.wanted_keys import wanted_keys
 from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.no_final_instant import NoFinalInstant
@@ -35,7 +34,10 @@ from dsms.tables.clock_rows import clock_rows
 from dsms.tables.equal_values import EqualValues
 from dsms.tables.one_time_query import Relation
 from dsms.tables.select_budget import Budget
-from operators.core.errors import ExternalError, UserError
+from dsms.tables.sorted_index import Seek
+from dsms.tables.sought_values import SoughtValues
+from dsms.tables.wanted_keys import KeyWriter
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 #: A Kafka message; this module uses its topic, partition and offset.
 Message = Any
@@ -48,9 +50,11 @@ _READY_S = 5.0
 class CurrentTables(Protocol):
     """The current tables of a cluster."""
 
-    def rows_at(self, table: Table, at: int | None, budget: Budget, wanted: EqualValues) -> pa.Table:
-        """The rows at an instant, or the current rows if it is None; rows with other than the wanted values may be left
-        out. The budget limits the work."""
+    def rows_at(
+        self, table: Table, at: int | None, budget: Budget, wanted: EqualValues, seek: Seek | None = None
+    ) -> pa.Table:
+        """The rows at an instant, or the current rows if it is None; rows with other than the wanted and sought values
+        may be left out. The budget limits the work."""
         ...
 
     def last_instant(self, tables: Iterable[Table]) -> int:
@@ -65,11 +69,17 @@ class CurrentTables(Protocol):
 @dataclass(frozen=True)
 class Reading:
     """What a statement reads: the results that are ready for it, by the ids of their queries; the objects that it reads
-    each as of its own last final instant; the values of columns without which rows may be left out."""
+    each as of its own last final instant; the values that rows must have, for finding them by key or index."""
 
     ready: Ready
     apart: frozenset[str] = frozenset()
     wanted: Mapping[str, EqualValues] = field(default_factory=dict)
+    sought: Mapping[str, SoughtValues] = field(default_factory=dict)
+
+    def seek(self, name: str, catalog: Catalog) -> Seek | None:
+        """What is sought in an object; None if it has no index or nothing is sought."""
+        indexes, sought = catalog.indexes_on(name), self.sought.get(name)
+        return Seek(indexes, sought) if indexes and sought else None
 
 
 class Relations:
@@ -91,6 +101,10 @@ class Relations:
         """Lets the kept result of a dropped query go, given by its id."""
         self._kept.forget(query)
 
+    def keep_indexes(self, catalog: Catalog) -> None:
+        """Frees the indexes that the catalog does not have any more."""
+        self._kept.keep_indexes(catalog)
+
     def make_ready(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Ready:
         """Reads the results of queries as far as they are published, and waits until an instant is final in all of them
         at which all of them are known. The topic of a keyed result is compacted: it may lack what a change replaced,
@@ -111,6 +125,20 @@ class Relations:
             pause.wait(0.02)
         self._kept.shrink()
         return ready
+
+    def follow_recent(self, budget: Budget) -> None:
+        """Reads on in the results that statements have used lately. One that cannot be read rests until a statement
+        uses it again, which then says why."""
+        if not (recent := self._kept.recent()):
+            return
+        self._published.read_on()
+        frontiers = self._frontiers([kept.query for kept in recent])
+        for kept in recent:
+            try:
+                kept.follow(_last_instant(kept.query, frontiers) + 1, budget)
+            except DsmsError:
+                self._kept.let_rest(kept)
+        self._kept.shrink()
 
     def _kept_result(self, query: Query, catalog: Catalog) -> KeptResult:
         return self._kept.of(query, lambda: schema_and_keys(query, catalog))
@@ -138,34 +166,35 @@ class Relations:
 
         def rows(name: str) -> pa.Table:
             item, values = _readable(catalog.find(name)), reading.wanted.get(name, {})
+            seek = reading.seek(name, catalog)
             own = self.final(name, None, catalog) if name in reading.apart else instant
             if isinstance(item, Table):
-                return self._tables.rows_at(item, own, budget, values)
+                return self._tables.rows_at(item, own, budget, values, seek)
             if item.periodic is not None:
                 return clock_rows(item, _given(own, item.name), catalog)
             kept = reading.ready.get(item.id) or self._kept_result(item, catalog)
             assert own is not None
-            found = self._kept_rows(item, kept, own, budget, values)
+            found = self._kept_rows(item, kept, own, budget, (values, seek))
             return self._folded_rows(item, own, kept.floor, catalog, budget) if found is None else found
 
         return rows
 
-    def rows_by_key(
-        self, query: Query, keys: Collection[bytes], catalog: Catalog, budget: Budget
-    ) -> tuple[int, pa.Table]:
-        """The last final instant of a query, and the rows that it has then of some encoded keys. Raises ExternalError
-        if the relation of that instant is not known."""
+    def found_by_key(
+        self, query: Query, wanted: Sequence[Collection[bytes]], catalog: Catalog, budget: Budget
+    ) -> tuple[int, list[Found]]:
+        """The last final instant of a query, and the rows that it has then for each of several collections of encoded
+        keys. Raises ExternalError if the relation of that instant is not known."""
         self._published.read_on()
         kept = self._kept_result(query, catalog)
         instant = self._final_instant(query, self._frontiers([query]), catalog)
-        if (rows := kept.rows_at(instant, instant + 1, budget, keys)) is None:  # it is followed for the first time
+        if (found := kept.found_at(instant, instant + 1, budget, wanted)) is None:  # it is followed for the first time
             self.make_ready([query.name], catalog, budget)
             instant = _last_instant(query, self._frontiers([query]))
-            rows = kept.rows_at(instant, instant + 1, budget, keys)
+            found = kept.found_at(instant, instant + 1, budget, wanted)
         self._kept.shrink()
-        if rows is None:
+        if found is None:
             raise ExternalError(f'"{query.name}" changes faster than it is read', hint="try again", retryable=True)
-        return instant, rows
+        return instant, found
 
     def now(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Relation:
         """Reads objects for a statement that changes a table: the current rows of tables, everything else as of one
@@ -191,12 +220,13 @@ class Relations:
         return last if instant is None else instant
 
     def _kept_rows(
-        self, item: Query, kept: KeptResult, instant: int, budget: Budget, wanted: EqualValues
+        self, item: Query, kept: KeptResult, instant: int, budget: Budget, only: tuple[EqualValues, Seek | None]
     ) -> pa.Table | None:
+        wanted, seek = only
         frontier = _last_instant(item, self._frontiers([item])) + 1
         key_schema = pa.schema([kept.schema.field(key) for key in kept.keys])
-        keys = wanted_keys(key_schema, wanted, item.format, item.key_schema_id) if wanted else None
-        rows = kept.rows_at(instant, frontier, budget, keys)
+        keys = KeyWriter(key_schema, item.format, item.key_schema_id).wanted(wanted) if wanted else None
+        rows = kept.rows_at(instant, frontier, budget, keys, seek)
         self._kept.shrink()
         return rows
 

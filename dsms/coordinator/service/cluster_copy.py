@@ -31,7 +31,7 @@ from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, 
 from dsms.runtime.checkpoints.logs import catalog_log, topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import Published, ResultProgress, WrittenDeadLetters, dead_key, result_key
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.sql.binder.bind import plan_of
 from operators.core.errors import ExternalError, UserError
 
@@ -111,12 +111,11 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
         raise UserError(f'there is a cluster "{order.cluster}" already', hint="choose another name, with --to")
     logs = topic_facts(order.kafka, [source.topic for source in catalog.logs()])
     for checkpoint, old in zip(moved, order.checkpoints, strict=True):
-        state = checkpoint.state or Manifest()
         published = Published(
             checkpoint.published, {(owner, part): WrittenDeadLetters(at) for owner, part, at in checkpoint.dead}
         )
         needs = Needs(checkpoint.published, checkpoint.topics)
-        if reason := why_unusable(checkpoint, logs, published, state.targets, needs):
+        if reason := why_unusable(checkpoint, logs, published, None, needs):
             raise UserError(
                 f'checkpoint "{old.id}" of fragment {old.fragment} does not fit: {reason}',
                 hint="copies of topics must have kept all offsets; name them with --topic OLD=NEW",

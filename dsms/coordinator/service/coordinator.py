@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from dsms.coordinator.results.result_access import Dependencies, ResultAccess
 from dsms.coordinator.service.cluster_facts import CoordinatorFacts
 from dsms.coordinator.service.object_documents import ObjectDocuments
 from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.coordinator.sinks.sink_runner import SinkRunner
 from dsms.coordinator.statements.changes_by_load import ChangesByLoad
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.control_tables import ControlTables
@@ -42,6 +43,7 @@ from dsms.coordinator.statements.orders_by_statistics import OrdersByStatistics
 from dsms.coordinator.statements.query_replacement import clean_up_replacements
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.statements.topics import Topics
+from dsms.coordinator.tables.point_selects import Lookup
 from dsms.coordinator.tables.table_statements import TableStatements
 from dsms.coordinator.watcher.added_partitions import AddedPartitions
 from dsms.coordinator.watcher.autoscaler import Autoscaler
@@ -62,10 +64,11 @@ from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_columns_unknown
 from dsms.registration.placement import fragments_of
 from dsms.statements.registry import kinds_in
+from dsms.statements.show.sinks import sink_documents
 from dsms.statements.statement_kind import StatementKind
 from dsms.tables.one_time_query import OneTimeQueryWithRows
 from operators.core.decoding import Malformed
-from operators.core.errors import UserError
+from operators.core.errors import DsmsError, UserError
 from operators.expressions.rendering import type_name
 
 INTERNAL_TOPICS = {
@@ -124,6 +127,8 @@ class Coordinator:
             )
         )
         self._history = History(self._catalog, lambda: self._facts.progress.latest, self._facts.usage_by_query)
+        #: The processes of the sinks. They run once it is started.
+        self.sink_runner = SinkRunner(self._store, settings.sinks)
         parts = self._cluster_parts()
         self._runner = StatementRunner(parts)
         self._watcher = ClusterWatcher(self._store, copies, self._duties(parts))
@@ -132,6 +137,15 @@ class Coordinator:
         """Runs statements on behalf of a caller, in order, and returns their results. A failing statement raises; the
         statements before it stay in effect. A SELECT fails once it is cancelled."""
         return self._runner.execute(sql, caller, cancelled)
+
+    def lookup_of(self, sql: str, caller: Caller) -> Lookup | None:
+        """The look-up by key in a text, if a text that differs only in values of literals has run before; otherwise
+        None. Nothing is parsed."""
+        return self._runner.lookup_of(sql, caller)
+
+    def look_up_all(self, lookups: Sequence[Lookup]) -> list[StatementResult | DsmsError]:
+        """The answers to look-ups in one view, at one instant."""
+        return self._runner.look_up_all(lookups)
 
     def kinds(self, sql: str) -> list[StatementKind]:
         """The kinds of the statements of a script as they are meant with the present catalog."""
@@ -175,6 +189,10 @@ class Coordinator:
     def queries(self) -> list[Document]:
         """All continuous queries, including views."""
         return self._objects.queries()
+
+    def sinks(self) -> list[Document]:
+        """All sinks, as SHOW SINKS lists them."""
+        return sink_documents(self._catalog(), self.sink_runner.states())
 
     def describe(self, name: str) -> Document:
         """The document of one object. Raises UnknownName if it does not exist."""
@@ -237,9 +255,14 @@ class Coordinator:
         when_replaced: Callable[[], None] = lambda: None,
         progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """Repeats `turn` until `stopping` is set. Calls `when_replaced` when a newer coordinator has taken over, and
-        `progress` before each turn."""
-        self._watcher.watch(stopping, when_replaced, progress)
+        """Repeats `turn` until `stopping` is set. Calls `progress` before each turn. When a newer coordinator has taken
+        over, ends the sinks and calls `when_replaced`."""
+
+        def replaced() -> None:
+            self.sink_runner.stop()
+            when_replaced()
+
+        self._watcher.watch(stopping, replaced, progress)
 
     def _catalog(self) -> Catalog:
         return self._store.catalog
@@ -266,17 +289,21 @@ class Coordinator:
             topic_rules=self._settings.topic_rules,
             caller=ANYBODY,
             audit=self.audit,
+            check_sink_target=self._settings.sinks.check,
+            sink_states=self.sink_runner.states,
             decisions=partial(logged_decisions, self._settings.kafka, self._settings.cluster, self._settings.alarms),
         )
 
     def _duties(self, parts: ClusterParts) -> tuple[Duty, ...]:
         return (
             lambda _: self._tables.try_send_heartbeats(),
+            lambda _: self._tables.try_keep_indexes(self._catalog()),
             partial(clean_up_replacements, parts),
             partial(end_handovers, parts),
             LeftTopics(parts),
             self._facts.progress.measure,
             lambda _: self._history.turn(),
+            lambda _: self.sink_runner.turn(),
             self._cut_over(),
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
+from dsms.coordinator.sinks.allowed_targets import AllowedTargets
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.watcher.autoscaler import Scale
@@ -32,6 +33,8 @@ class CoordinatorSettings:
     limits: Limits = field(default_factory=Limits)
     topic_rules: TopicRules = field(default_factory=TopicRules)
     registry_hosts: RegistryHosts = field(default_factory=RegistryHosts)
+    #: The targets to which sinks may write.
+    sinks: AllowedTargets = field(default_factory=AllowedTargets)
     #: Controls the number of executors if it follows the load, with the bounds of that number.
     executors: tuple[Scale, Scaling] | None = None
     #: Records invalid data found in logs and in Redis.

@@ -15,8 +15,13 @@ from operators.core.errors import UserError
 def check_change(principal: Principal, before: Catalog, after: Catalog) -> None:
     """Raises Forbidden unless the principal may write every object that the change creates, changes or drops, may read
     the topics of the sources among them, and may write the topics of the others. Only administrators may change code
-    that administrators deployed."""
+    that administrators deployed, and drop sinks; for these they need the right to write the name of the sink."""
     administrator = allows(principal.role, "administrator")
+    for name in sorted(before.sinks.keys() - after.sinks.keys()):
+        if not administrator:
+            hint = "ask one to drop it first"
+            raise Forbidden(f'only administrators may drop sink "{before.sinks[name].name}"', hint=hint)
+        principal.check_write(name)
     if after is before or (administrator and not principal.restricted):
         return
     for name in before.objects.keys() | after.objects.keys():

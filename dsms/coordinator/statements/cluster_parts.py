@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -23,12 +23,14 @@ from dsms.model.catalog import Catalog
 from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
+from dsms.model.sink_states import SinkState
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
-from dsms.registration.environment import Environment
+from dsms.registration.environment import Environment, no_sinks
 from dsms.statements.context import Logged
 from dsms.tables.dml_effects import Write
+from operators.core.errors import DsmsError
 
 _T = TypeVar("_T")
 
@@ -59,8 +61,14 @@ class TableRunner(Protocol):
         """Sends heartbeats to the readers of tables, if some wait for them."""
         ...
 
-    def point_select(self, sql: str) -> PointSelect | None:
-        """The SELECT of a text that only looks up rows of a view by key; None for any other text."""
+    def point_select(self, sql: str, *, known: bool = False) -> PointSelect | None:
+        """The SELECT of a text that only looks up rows of a view by key; None for any other text. `known`: also None
+        for a text that would have to be parsed first."""
+        ...
+
+    def look_up_all(self, asked: Sequence[tuple[PointSelect, Principal]]) -> list[StatementResult | DsmsError]:
+        """Runs such SELECTs over one view, all at one instant. The answer is Forbidden if the principal may not read
+        it."""
         ...
 
     def look_up(self, select: PointSelect, principal: Principal, cancelled: threading.Event) -> StatementResult:
@@ -99,6 +107,10 @@ class ClusterParts:
     replacements: Replacements = field(default_factory=Replacements)
     #: The topics of dropped objects that are being deleted.
     deletions: DeletionClaims = field(default_factory=DeletionClaims)
+    #: Raises UserError for a target to which sinks may not write.
+    check_sink_target: Callable[[str], None] = no_sinks
+    #: The states of sinks, by lower-case name.
+    sink_states: Callable[[], Mapping[str, SinkState]] = dict
     #: All logged decisions about adjustments while queries run, such as rates of shedding.
     decisions: Callable[[], Iterable[Logged]] = tuple
     #: Set when nobody waits for the answer any more.
@@ -111,7 +123,7 @@ class ClusterParts:
     def environment(self, *, halted: bool = False) -> Environment:
         """The environment as the caller may see and change it. `halted`: the queries that the statement replaces no
         longer publish anything."""
-        return cluster_environment(
+        made = cluster_environment(
             self.facts,
             self.caller.principal,
             self.limits,
@@ -119,6 +131,7 @@ class ClusterParts:
             halted=halted,
             dropped_topics=self.store.catalog.dropped_topics,
         )
+        return replace(made, check_sink_target=self.check_sink_target, sink_states=self.sink_states)
 
     def change(self, decide: ChangeFunction[_T]) -> Change[_T]:
         """Changes the catalog on behalf of the caller. Raises Forbidden if the caller may not make the change, whatever

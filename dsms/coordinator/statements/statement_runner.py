@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +13,7 @@ from dsms.coordinator.catalog.system_objects import refuse_reserved
 from dsms.coordinator.results.missing_instant import awaited_instant
 from dsms.coordinator.statements.cluster_context import ClusterContext
 from dsms.coordinator.statements.cluster_parts import ClusterParts
+from dsms.coordinator.tables.point_selects import Lookup
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.principal import Caller, Forbidden, Principal
@@ -20,6 +22,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import named_registries, named_secrets
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.statements.registry import kind_of_statement, parse, resolved_statement, run
+from operators.core.errors import DsmsError
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,26 @@ class StatementRunner:
         script = permitted(statements, self._parts.store.catalog, caller.principal.role)
         parts = self._parts.by(caller, cancelled)
         return [_run(statement, parts) for statement in script]
+
+    def lookup_of(self, sql: str, caller: Caller) -> Lookup | None:
+        """The look-up by key in a text, if a text that differs only in values of literals has run before; otherwise
+        None."""
+        select = self._parts.tables.point_select(sql, known=True)
+        return None if select is None else Lookup(sql, select, caller)
+
+    def look_up_all(self, lookups: Sequence[Lookup]) -> list[StatementResult | DsmsError]:
+        """The answers to look-ups in one view, at one instant."""
+        began, audit = time.monotonic(), self._parts.audit
+        try:
+            self._parts.store.settle()
+            found = self._parts.tables.look_up_all([(each.select, each.caller.principal) for each in lookups])
+        except DsmsError as error:
+            found = [error] * len(lookups)
+        seconds = time.monotonic() - began
+        for each, answer in zip(lookups, found, strict=True):
+            failure = answer if isinstance(answer, DsmsError) else None
+            audit.ended(each.caller, each.sql, "failed" if failure else "done", str(failure or ""), seconds)
+        return found
 
     def _looked_up(self, sql: str, caller: Caller, cancelled: threading.Event) -> StatementResult | None:
         """The answer to a SELECT that looks up rows by key; None for any other statement."""

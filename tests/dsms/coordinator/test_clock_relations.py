@@ -24,7 +24,7 @@ NO_LIMITS = cast(Budget, None)
 class OneTable:
     """Tables whose last final instant is 7."""
 
-    def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
+    def rows_at(self, table: Table, at: int | None, budget: Budget, *_: object) -> pa.Table:
         return pa.table({"k": [1]})
 
     def last_instant(self, tables: Iterable[Table]) -> int:
@@ -35,6 +35,9 @@ class NoKafka:
     """Settings of a Kafka that is never asked."""
 
     def admin(self) -> None:
+        return None
+
+    def consumer(self, **_: object) -> None:
         return None
 
 

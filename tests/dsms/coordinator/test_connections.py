@@ -96,6 +96,17 @@ def test_many_silent_connections_hold_up_nobody(url: str, monkeypatch: pytest.Mo
         assert closed(silent[0])
 
 
+@pytest.mark.parametrize("probe", ["healthz", "readyz"])
+def test_probes_do_not_wait_for_statements(url: str, probe: str) -> None:
+    body = b'{"sql": "SELECT forever"}'
+    head = b"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    many = 60  # more than the threads that the application has for blocking calls
+    with ExitStack() as stack:
+        for _ in range(many):
+            stack.enter_context(connected(url)).sendall(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        assert httpx.get(f"{url}/{probe}", trust_env=False, timeout=5).status_code in (200, 503)
+
+
 def test_a_request_with_two_lengths_is_refused_and_ends_the_connection(url: str) -> None:
     """For a proxy that uses the other length, the rest of the body would be another request."""
     head = b"POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

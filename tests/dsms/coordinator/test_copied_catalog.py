@@ -74,6 +74,9 @@ def test_copied_log_keeps_registry_events_and_omits_system_objects() -> None:
         "term": 0,
         "dropped_topics": [],
         "comments": {},
+        "sinks": [],
+        "indexes": {},
+        "schemas": {},
     }
 
 

@@ -56,6 +56,7 @@ ALLOWED = [
     "WITH s2 AS (SELECT k FROM R(S)) SELECT k FROM s2",
     "CREATE VIEW ann_mine AS SELECT k FROM R(S); ALTER VIEW ann_mine RENAME TO ann_yours",
     "REGISTER SOURCE ann_clicks (k INT) FROM clicks7; ALTER SOURCE ann_clicks ADD COLUMN v INT",
+    "CREATE SCHEMA ann_s; CREATE TABLE ann_s.t (k INT PRIMARY KEY); DROP SCHEMA ann_s CASCADE",
     "EXPLAIN SELECT STREAMED k FROM R(S); EXPLAIN S; DESCRIBE ann_shared; SHOW CREATE T",
 ]
 
@@ -89,11 +90,15 @@ REFUSED = [
     ("ALTER TABLE pins RENAME TO ann_pins", 'write "pins"'), ("ALTER VIEW ann_shared RENAME TO mine", 'write "mine"'),
     ("ALTER VIEW ann_shared RENAME TO ann_x", 'write "reader_of_ann"'),
     ("ALTER TABLE pins ADD COLUMN a INT", 'write "pins"'), ("ALTER SOURCE T ADD COLUMN a INT", 'write "T"'),
+    ("ALTER TABLE pins ALTER pin SET DEFAULT 1", 'write "pins"'),
     ("ALTER QUERY q SET (weight = 2)", 'write "q"'), ("REPAIR QUERY q", 'write "q"'),
     ("CREATE VIEW other AS SELECT k FROM R(S)", 'write "other"'),
     ("CREATE OR REPLACE VIEW base AS SELECT k FROM R(S)", 'write "base"'),
     ("DROP VIEW ann_shared CASCADE", 'write "reader_of_ann"'),
     ("CREATE OR REPLACE VIEW ann_shared AS SELECT k, v FROM R(S) WHERE k > 1", 'write "reader_of_ann"'),
+    ("CREATE SCHEMA sales", r'write "sales\.\*"'), ("DROP SCHEMA IF EXISTS sales", r'write "sales\.\*"'),
+    ("ALTER VIEW ann_shared SET SCHEMA sales", 'write "sales.ann_shared"'),
+    ("CREATE VIEW ann_x AS SELECT k FROM sales.t", 'read "sales.t"'), ("SHOW CREATE sales.t", 'read "sales.t"'),
     # topics
     ("REGISTER SOURCE ann_x (k INT) FROM secrets", 'read topic "secrets"'),
     ("REGISTER SOURCE ann_x (k INT) FROM clicks PARTITIONS 3", 'write topic "clicks"'),
@@ -123,11 +128,13 @@ def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_rea
         "ShowAggregates",
         "ShowAlarms",
         "ShowAudit",
+        "ShowCreateSink",
         "ShowExecutors",
         "ShowFunctions",
+        "ShowSchemas",
+        "ShowSinks",
         "ShowSubplans",
         "AlterExecutor",
-        "Index",
     }
     assert {kind.statement.__name__ for kind in STATEMENTS} - named == bound
 

@@ -48,6 +48,7 @@ function Executor({ executor }) {
       </select>
       ${number("min_batch_records", "Minimum records per batch", 1)} ${number("max_batch_records", "Maximum records per batch", 1)}
       ${number("target_batch_seconds", "Target seconds per batch", 0.01)}
+      ${number("trigger_interval_seconds", "Seconds between batches", 0)}
       <${Setting}
         id=${`${id} state_memory`}
         label="Maximum state in Redis"

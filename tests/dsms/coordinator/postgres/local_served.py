@@ -49,6 +49,13 @@ class LocalServed:
         with self._lock:
             return self.session.run(sql)
 
+    def lookup_of(self, sql: str, caller: Caller) -> None:
+        """There are no look-ups by key: the session has no results that are kept ready."""
+
+    def look_up_all(self, lookups: Any) -> list[Any]:
+        """Answers none."""
+        return []
+
     def readable(self, caller: Caller) -> list[ReadableObject]:
         """All objects."""
         return readable_objects(self.session.catalog, caller.principal)

@@ -10,6 +10,7 @@ import struct
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -131,6 +132,15 @@ def test_a_statement_ends_when_the_client_cancels_it(service) -> None:
         threading.Timer(0.3, connection.cancel_safe).start()  # `cancel` would hold the GIL
         with pytest.raises(psycopg.Error, match="cancelled"):
             connection.execute("SLEEP")
+
+
+def test_clients_whose_statements_take_long_do_not_hold_up_others(service) -> None:
+    many = 40  # more than the threads that asyncio has by default on any machine
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        for _ in range(many):
+            stack.enter_context(contextlib.closing(connected(service[1]))).pgconn.send_query(b"SLEEP")
+        other = stack.enter_context(contextlib.closing(connected(service[1])))
+        assert pool.submit(other.execute, "SELECT 1").result(15).fetchone() == (1,)
 
 
 def test_a_cursor_reads_on_where_it_stopped(service) -> None:

@@ -77,3 +77,40 @@ def test_statements_wait_as_long_as_the_session_says() -> None:
 def test_wrong_settings(statement: str) -> None:
     with connected() as (_, client, _), pytest.raises(psycopg.errors.InvalidParameterValue, match="dsms"):
         client.execute(statement)
+
+
+def test_set_local_ends_with_its_transaction() -> None:
+    with connected() as (_, client, _):
+        client.execute("SET LOCAL dsms.wait = '5 s'")
+        assert shown(client, "wait") == "0 s", "without a transaction it has no effect"
+        client.execute("SET dsms.wait = '1 s'")
+        client.execute("BEGIN")
+        client.execute("SET LOCAL dsms.wait = '5 s'; SET dsms.freshness = on")
+        assert (shown(client, "wait"), shown(client, "freshness")) == ("5 s", "on")
+        client.execute("ROLLBACK")
+        assert (shown(client, "wait"), shown(client, "freshness")) == ("1 s", "on")
+
+
+@dataclass
+class Cancelled(LocalServed):
+    """Notes which statements were cancelled."""
+
+    seen: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    begun: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        assert cancelled is not None
+        self.begun.release()
+        if cancelled.wait(30):
+            self.seen.release()
+        return [StatementResult("SELECT", "")]
+
+
+def test_a_statement_is_cancelled_when_its_client_goes() -> None:
+    service = Cancelled()
+    with serving(PostgresServer(service, None), "127.0.0.1", 0) as port:
+        client = psycopg.connect(f"postgresql://ann@127.0.0.1:{port}/x", autocommit=True)
+        client.pgconn.send_query(b"SELECT * FROM t")
+        assert service.begun.acquire(timeout=30)
+        client.close()
+        assert service.seen.acquire(timeout=20)
