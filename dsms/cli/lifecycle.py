@@ -43,6 +43,12 @@ def up(  # noqa: PLR0913 one parameter an option
         bool | None,
         typer.Option("--python", help="Allow functions and aggregates in Python.", show_default=False),
     ] = None,
+    sinks: Annotated[
+        str | None,
+        typer.Option(
+            help="Directories and URLs, separated by commas, below which CREATE SINK may write.", show_default=False
+        ),
+    ] = None,
     without_token: Annotated[
         bool | None,
         typer.Option(
@@ -71,6 +77,7 @@ def up(  # noqa: PLR0913 one parameter an option
         "load_dir": str(load_dir) if load_dir else None,
         "load_databases": load_databases,
         "python": python,
+        "sinks": sinks,
         "without_token": without_token,
         "executors": executors,
     }

@@ -52,11 +52,25 @@ def main(  # noqa: PLR0913 one parameter an option
         str, typer.Option(envvar="DSMS_DRIVER_HOST", help="address by which Spark's executors reach this process")
     ] = "127.0.0.1",
     partitions: Annotated[
-        int, typer.Option(envvar="DSMS_PARTITIONS", help="number of partitions of every exchange")
+        int, typer.Option(envvar="DSMS_PARTITIONS", help="number of targets of every exchange, for new state")
     ] = os.cpu_count() or 2,
+    rebuild_for_partitions: Annotated[
+        bool,
+        typer.Option(
+            envvar="DSMS_REBUILD_FOR_PARTITIONS",
+            help="rebuild state of another number of targets from the logs; by default it keeps its number",
+        ),
+    ] = False,
     batch_seconds: Annotated[
         float, typer.Option(envvar="DSMS_BATCH_SECONDS", help="target duration of a batch; its size adapts to this")
     ] = 1.0,
+    trigger_interval: Annotated[
+        float,
+        typer.Option(
+            envvar="DSMS_TRIGGER_INTERVAL",
+            help="least seconds from one batch to the next while there is no backlog: less CPU, later results",
+        ),
+    ] = 0.0,
     batch_records: Annotated[
         int, typer.Option(envvar="DSMS_BATCH_RECORDS", help="maximum number of records in a batch")
     ] = ExecutorSettings.max_batch_records,
@@ -147,10 +161,12 @@ def main(  # noqa: PLR0913 one parameter an option
         master,
         partitions,
         partitions,
+        rebuild_for_partitions=rebuild_for_partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records),
         max_batch_records=batch_records,
         target_batch_s=batch_seconds,
+        trigger_interval_s=trigger_interval,
         policy=str(parse_policy(policy)),
         state_memory=parse_size(state_memory),
         state_dir=state_dir.absolute() if state_dir else None,

@@ -58,11 +58,12 @@ class Checkpoints:
         #: The status that the executor reports.
         self.status = CheckpointStatus()
 
-    def restore_for(self, plan: FragmentPlan) -> Restore:
-        """The function that restores the fragment's state from a checkpoint, for a plan."""
+    def restore_for(self, plan: FragmentPlan, targets: int | None) -> Restore:
+        """The function that restores the fragment's state from a checkpoint, for a plan. With `targets`, the state must
+        have been stored for this number of targets."""
         recovery = Recovery(self._store, self._runs, self._kafka, self._fragment.name)
         needs = Needs(plan.queries.keys(), _topics(plan).keys())
-        return lambda incomplete, published: recovery.restore(incomplete, published, plan.partitions, needs)
+        return lambda incomplete, published: recovery.restore(incomplete, published, targets, needs)
 
     def start(self) -> None:
         """Starts the thread."""

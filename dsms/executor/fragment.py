@@ -62,6 +62,7 @@ from dsms.runtime.fragment.state import (
 )
 from dsms.runtime.fragment.status import status_after
 from dsms.runtime.fragment.story import EntryKind, StoryEntry, committed, entries_of
+from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
@@ -117,8 +118,11 @@ class Fragment:
         claim = Claim(lease, self._token)
         self._committer = _committer(name, settings, stores, claim)
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
-        restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
-        recovered = self._committer.recover(plan, restore, _handover(plan, opened, stores[1], settings).take_over)
+        targets = settings.required_targets
+        restore = self.checkpoints.restore_for(plan, targets) if self.checkpoints is not None else None
+        take_over = _handover(plan, opened, stores[1], settings).take_over
+        recovered = self._committer.recover(plan, restore, take_over, targets)
+        plan = _with_targets_of(recovered.manifest, plan, name)
         self._story.add(*_claim_entries(lease, recovered, plan, self._story.now))
         state = FragmentState(
             plan=plan,
@@ -273,6 +277,7 @@ class Fragment:
             link_rows=state.link_rows,
             frames=self._frames.next if self._frames else None,
             repeats_last=self._read_ahead_unused,
+            trigger_interval_s=state.tunable.trigger_interval_seconds,
         )
 
     def _run(self, batch: Batch) -> None:
@@ -384,6 +389,13 @@ class Fragment:
         return_freed_memory()
 
 
+def _with_targets_of(manifest: Manifest, plan: FragmentPlan, fragment: str) -> FragmentPlan:
+    """The plan with the number of targets of the stored state."""
+    if manifest.targets != plan.partitions:
+        log.info("state keeps its number of targets", fragment=fragment, kept=manifest.targets, set=plan.partitions)
+    return replace(plan, partitions=manifest.targets)
+
+
 def _claim_entries(lease: int, recovered: Recovered, plan: FragmentPlan, at: float) -> Iterator[StoryEntry]:
     """The entries for a fragment that an executor has claimed under a lease."""
     yield StoryEntry("claimed", at, lease=lease, epoch=recovered.manifest.epoch)
@@ -396,7 +408,7 @@ def _claim_entries(lease: int, recovered: Recovered, plan: FragmentPlan, at: flo
 
 
 def _handover(plan: FragmentPlan, state: StateStore, runs: RunStore, settings: ExecutorSettings) -> Handover:
-    return Handover(plan, state, runs, lambda former: _stores(former, settings, state)[1])
+    return Handover(plan, state, runs, lambda former: _stores(former, settings, state)[1], settings.required_targets)
 
 
 def _stores(name: str, settings: ExecutorSettings, state: StateStore) -> tuple[ManifestStore, RunStore]:

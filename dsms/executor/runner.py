@@ -198,7 +198,8 @@ class Runner:
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
 
     def _planned(self, catalog: Catalog, before: FragmentPlan | None = None) -> FragmentPlan:
-        plan = plan_fragment(catalog, self._settings.partitions, before, self.name)
+        targets = self._settings.partitions if before is None else before.partitions
+        plan = plan_fragment(catalog, targets, before, self.name)
         for query, reason in plan.unplanned.items():
             if before is None or query not in before.unplanned:
                 log.error("query cannot be planned; the others keep running", query=query, reason=reason)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import httpx
@@ -67,8 +68,19 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *(["--load-dir", str(settings.load_dir.absolute())] if settings.load_dir else []),
         *(["--load-databases"] if settings.load_databases else []),
         *(["--python"] if settings.python else []),
+        *(["--sinks", _absolute(settings.sinks)] if settings.sinks else []),
         *(["--limits", settings.limits] if settings.limits else []),
     ]
+
+
+def _absolute(sinks: str) -> str:
+    """The prefixes of sinks, with directories as absolute paths.
+
+    >>> _absolute("/lake, delta:s3://lake/hot")
+    '/lake,delta:s3://lake/hot'
+    """
+    prefixes = [part.strip() for part in sinks.split(",")]
+    return ",".join(part if ":" in part else str(Path(part).absolute()) for part in prefixes if part)
 
 
 def _tokens(settings: LocalSettings) -> list[str]:

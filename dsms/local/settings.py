@@ -59,6 +59,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False
     """Whether LOAD TABLE may connect to databases."""
+    sinks: str = ""
+    """Directories and URLs, separated by commas, below which CREATE SINK may write; none by default."""
     limits: str = ""
     """Limits of statements other than the defaults, as NAME=NUMBER separated by spaces."""
     executors: Count = 1

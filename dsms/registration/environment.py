@@ -9,11 +9,19 @@ from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import NO_LIMITS, Limits
+from dsms.model.names import schema_prefix
 from dsms.model.objects import FirstOffsets, Object, Query, Source, kind_of
 from dsms.model.principal import ANYBODY, Principal
+from dsms.model.sink_states import SinkState
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules, check_name
 from dsms.planner.physical.cost.estimate import Statistics
+from operators.core.errors import SqlError, UserError
+
+
+def no_sinks(target: str) -> None:
+    """Raises UserError: there are no sinks without a cluster."""
+    raise UserError("sinks are on a cluster only", hint="dsms sink NAME TARGET keeps a result of a cluster elsewhere")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +65,10 @@ class Environment:
     #: Returns the instant below which a halted query, given by id, has published its results; None if it has published
     #: nothing.
     published: Callable[[str], int | None] = lambda query: None
+    #: Raises UserError for a target to which sinks may not write.
+    check_sink_target: Callable[[str], None] = no_sinks
+    #: Returns the states of sinks, by lower-case name; one that has not run yet is missing.
+    sink_states: Callable[[], Mapping[str, SinkState]] = dict
     #: Returns the state of an object as SHOW displays it.
     state_of: Callable[[Object], str] = lambda item: ""
 
@@ -101,9 +113,16 @@ def shown_to_caller(item: Object, environment: Environment) -> str:
     return f'{kind_of(item)} "{item.name}"' if may_read else "an object that you may not read"
 
 
+def schema_not_found(name: st.Name) -> SqlError:
+    """The error for a schema that does not exist."""
+    return name.place.error(f'schema "{name.text}" not found', f"CREATE SCHEMA {name.text}")
+
+
 def check_free(catalog: Catalog, name: st.Name) -> None:
-    """Raises SqlError if the name is taken or too long."""
+    """Raises SqlError if the name is taken or too long, or its schema does not exist."""
     check_name(name)
+    if (schema := schema_prefix(name.text)) and schema not in catalog.schemas:
+        raise schema_not_found(st.Name(schema, name.place))
     if (taken := catalog.get(name.text)) is not None:
         raise name.place.error(
             f'a {kind_of(taken)} named "{taken.name}" already exists', "drop it first or choose another name"

@@ -35,8 +35,9 @@ class CheckpointSettings:
 class ExecutorSettings:
     """The addresses of the services, and how fragments run.
 
-    `partitions` is the number of targets of every exchange. The size of batches adapts so that a batch takes
-    `target_batch_s` seconds; a batch of a single lane that lags behind may take `behind_batches` times as long.
+    `partitions` is the number of targets of every exchange of a fragment that has no state yet. The size of batches
+    adapts so that a batch takes `target_batch_s` seconds; a batch of a single lane that lags behind may take
+    `behind_batches` times as long.
     """
 
     kafka: KafkaSettings
@@ -49,10 +50,14 @@ class ExecutorSettings:
     master: str = "local[2,2]"
     partitions: int = 2
     source_tasks: int = 2
+    #: Whether state that was stored for another number of targets is rebuilt from the logs for this one.
+    rebuild_for_partitions: bool = False
     first_batch_records: int = 400_000
     min_batch_records: int = 100_000
     max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0
+    #: The least time from the beginning of one batch to that of the next, in seconds.
+    trigger_interval_s: float = 0.0
     behind_batches: float = 3.0
     #: The scheduling policy: which input is processed first if a batch cannot hold all of it.
     policy: str = "fifo"
@@ -68,6 +73,11 @@ class ExecutorSettings:
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)
     #: Called for each committed epoch.
     observer: EpochObserver = field(default_factory=Unobserved, compare=False, repr=False)
+
+    @property
+    def required_targets(self) -> int | None:
+        """The number of targets that stored state must have to be used; None if it keeps its own."""
+        return self.partitions if self.rebuild_for_partitions else None
 
     @property
     def state(self) -> StateAddress:
@@ -99,4 +109,5 @@ class ExecutorSettings:
             self.policy,
             self.state_memory,
             one_host=self.one_machine,
+            trigger_interval_seconds=self.trigger_interval_s,
         )

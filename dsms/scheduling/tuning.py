@@ -15,11 +15,14 @@ from operators.core.decoding import Malformed, decoded
 from operators.core.errors import UserError
 
 _MAX_RECORDS, _MIN_S, _MAX_S = 100_000_000, 0.01, 600.0
+#: A longer pause would be taken for a stopped executor by those who watch its progress.
+_LONGEST_INTERVAL_S = 60.0
 
 
 class TunableSettings(msgspec.Struct, frozen=True):
     """The least and greatest number of records of a batch, its target duration, the scheduling policy, and the most
-    bytes of state in Redis (None: no limit). A limit requires all workers to be on one host.
+    bytes of state in Redis (None: no limit). A limit requires all workers to be on one host. `trigger_interval_seconds`
+    is the least time from the beginning of one batch to that of the next, unless the first left records unread.
     """
 
     min_batch_records: int
@@ -28,6 +31,7 @@ class TunableSettings(msgspec.Struct, frozen=True):
     policy: str = "fifo"
     state_memory: int | None = None
     one_host: bool = True
+    trigger_interval_seconds: float = 0.0
 
     def among(self, fragments: int) -> TunableSettings:
         """The settings for one of the `fragments` of an executor, with an equal part of the memory for state.
@@ -56,6 +60,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str | None = None
     #: Bytes, or a text such as '500 MB' or 'none'.
     state_memory: int | str | None = None
+    trigger_interval_seconds: float | None = None
 
     def over(self, tunable: TunableSettings) -> TunableSettings:
         """`tunable` with these changes applied. Raises UserError if the result is invalid.
@@ -83,13 +88,16 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise UserError(f"a batch must have 1 to {_MAX_RECORDS} records")
         if not _MIN_S <= tuned.target_batch_seconds <= _MAX_S:
             raise UserError(f"target_batch_seconds must be between {_MIN_S:g} and {_MAX_S:g}")
+        if not 0 <= tuned.trigger_interval_seconds <= _LONGEST_INTERVAL_S:
+            raise UserError(f"trigger_interval_seconds must be between 0 and {_LONGEST_INTERVAL_S:g}")
         tuned.check_hosts()
         parse_policy(tuned.policy)
         return tuned
 
 
-#: The options of batches, in the order of `TunableSettings`; their values are numbers.
-BATCH_OPTIONS = ("min_batch_records", "max_batch_records", "target_batch_seconds")
+_NUMBERS_OF_SECONDS = ("target_batch_seconds", "trigger_interval_seconds")
+#: The options whose values are numbers.
+BATCH_OPTIONS = ("min_batch_records", "max_batch_records", *_NUMBERS_OF_SECONDS)
 
 
 def read_option(name: str, text: str) -> str | int | float:
@@ -101,7 +109,7 @@ def read_option(name: str, text: str) -> str | int | float:
     if name not in BATCH_OPTIONS:
         return text
     try:
-        return float(text) if name == "target_batch_seconds" else int(text)
+        return float(text) if name in _NUMBERS_OF_SECONDS else int(text)
     except ValueError:
         raise UserError(f'{name} needs a number, not "{text}"') from None
 

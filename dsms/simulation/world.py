@@ -116,6 +116,8 @@ class World:
         names = [COORDINATOR, *hosts]
         mains = [self._coordinate, *[self._execute] * layout.executors]
         self._settings: dict[str, ExecutorSettings] = {}
+        #: How many times each executor was started.
+        self._starts: dict[str, int] = {}
         self.services = {name: Service(self.scheduler, name, main) for name, main in zip(names, mains, strict=True)}
 
     @contextmanager
@@ -246,7 +248,7 @@ class World:
             cluster=CLUSTER,
             executor_id=process.name,
             master="local[2]",
-            partitions=layout.targets,
+            partitions=self._targets_of(process),
             source_tasks=2,
             first_batch_records=layout.batch_records,
             min_batch_records=1,
@@ -258,6 +260,13 @@ class World:
         ExecutorProcess(
             settings, partial(SimulatedEngine, self.scheduler, partial(self._kafka, process)), self._never()
         ).run()
+
+    def _targets_of(self, process: Process) -> int:
+        """The number of targets that an executor is started with: another one each time."""
+        before = self._starts.get(process.name, 0)
+        self._starts[process.name] = before + 1
+        targets = self.history.layout.targets
+        return 1 + (targets - 1 + before) % max(3, targets)
 
     def _checkpoints(self) -> CheckpointSettings | None:
         period_s = self.history.layout.checkpoint_s

@@ -3,6 +3,9 @@
 Spark plans a source in a separate process. This process asks the server, so it needs neither the code nor the state of
 the planner. Both processes are on one host and trust each other, because no other user can enter the directory of the
 socket.
+
+While there is nothing to read, the server itself asks the planner again and again and answers once something has come.
+Otherwise each of these questions would take the way through Spark's JVM and its planning process.
 """
 
 from __future__ import annotations
@@ -12,13 +15,21 @@ import shutil
 import socketserver
 import tempfile
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from dsms.runtime.batching.planner import Calls
 from operators.core.errors import DsmsError, InternalError
 
+#: The question that is answered once the answer differs from its first argument, or after LONGEST_WAIT_S.
+PATIENT = "latest"
+LONGEST_WAIT_S = 1.0
+#: The time between two looks for something new.
+PAUSE_S = 0.04
 log = structlog.get_logger()
 
 
@@ -39,8 +50,13 @@ class PlanServer:
         self._server = _Server(self.address, calls)
         threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
 
+    def stop_waiting(self) -> None:
+        """From now on, answers at once also if there is nothing new."""
+        self._server.hurried.set()
+
     def close(self) -> None:
         """Stops answering. It does not wait for an answer in progress, which may be waiting for Kafka."""
+        self.stop_waiting()
         threading.Thread(target=self._end, name="closing-plans", daemon=True).start()
 
     def _end(self) -> None:
@@ -53,6 +69,7 @@ class _Server(socketserver.UnixStreamServer):
     def __init__(self, address: str, calls: Calls) -> None:
         super().__init__(address, _Question)
         self.calls = calls
+        self.hurried = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Logs the error only at debug level, because the client may end before it is answered."""
@@ -69,9 +86,18 @@ class _Question(socketserver.StreamRequestHandler):
     def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
         """The answer, or an error that the client raises; otherwise the client would see only a closed connection."""
         try:
-            return self.server.calls[question](*arguments)
+            call = self.server.calls[question]
+            return self._awaited(call, arguments) if question == PATIENT else call(*arguments)
         except DsmsError as error:
             return error
         except Exception as error:
             log.exception("planning failed")
             return InternalError(f"planning failed: {type(error).__name__}: {error}")
+
+    def _awaited(self, call: Callable[..., Any], arguments: tuple[object, ...]) -> object:
+        """The first answer that differs from the first argument; after `LONGEST_WAIT_S`, that argument."""
+        ended = time.monotonic() + LONGEST_WAIT_S
+        while (answer := call(*arguments)) == arguments[0]:
+            if self.server.hurried.wait(PAUSE_S) or time.monotonic() > ended:
+                break
+        return answer

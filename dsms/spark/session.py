@@ -70,7 +70,8 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(targets),
-        "spark.sql.streaming.pollingDelay": "60ms",
+        # short, because the plan server waits until there is something to read
+        "spark.sql.streaming.pollingDelay": "10ms",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         "spark.driver.extraJavaOptions": f'{_HEAP} {JVM} "-Djava.io.tmpdir={temporary_directory(scratch)}" {archive}',

@@ -104,6 +104,7 @@ class FragmentStream:
 
     def stop(self) -> None:
         """Stops the query, after a running `on_batch` has finished."""
+        self._plans.stop_waiting()
         if self._query is not None:
             try:
                 self._query.stop()

@@ -1,4 +1,4 @@
-"""The metrics of a coordinator: the numbers of queries and executors by state, and the unread records of queries."""
+"""The metrics of a coordinator: the numbers of queries, executors and sinks by state, and unread records of queries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ Documents = Callable[[], Iterable[Mapping[str, Any]]]
 _Value = tuple[float, Attributes]
 
 
-def observe_states(telemetry: Telemetry, queries: Documents, status: Callable[[], Mapping[str, Any]]) -> None:
-    """Exports the numbers of queries and executors by state, and the number of unread records of each query."""
+def observe_states(
+    telemetry: Telemetry, queries: Documents, status: Callable[[], Mapping[str, Any]], sinks: Documents = tuple
+) -> None:
+    """Exports the numbers of queries, executors and sinks by state, and the number of unread records of each query."""
     telemetry.observe(instruments.QUERIES, lambda: _present(lambda: _by_state(queries())))
     telemetry.observe(instruments.EXECUTORS, lambda: _present(lambda: _by_state(status()["executors"].values())))
+    telemetry.observe(instruments.SINKS, lambda: _present(lambda: _by_state(sinks())))
     telemetry.observe(instruments.QUERY_BEHIND, lambda: _present(lambda: _behind(status()["lag"])))
 
 

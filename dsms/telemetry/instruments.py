@@ -121,6 +121,14 @@ QUERY_BEHIND = Instrument(
     "records of its sources that a query has not read",
     "if it grows for minutes: add executors; autoscalers may use it",
 )
+SINKS = Instrument(
+    "dsms.sinks",
+    "gauge",
+    "{sink}",
+    ("state",),
+    "sinks of the catalog by state",
+    "if `failed` or `retrying` stays above 0: SHOW SINKS shows the reasons",
+)
 EXECUTORS = Instrument(
     "dsms.executors",
     "gauge",
@@ -145,4 +153,4 @@ EXECUTOR = (
     OPERATOR_STATE,
     QUEUE_ROWS,
 )
-COORDINATOR = (REQUEST_DURATION, QUERIES, QUERY_BEHIND, EXECUTORS)
+COORDINATOR = (REQUEST_DURATION, QUERIES, QUERY_BEHIND, EXECUTORS, SINKS)

@@ -114,6 +114,12 @@ def test_limits_of_statements_are_those_of_the_values(render: Render):
     assert (found["DSMS_LIMITS"], found["DSMS_OPEN_TOPICS"], found["DSMS_REGISTRIES"]) == tuple(given.values())
 
 
+def test_sinks_may_write_where_a_value_allows_it(render: Render):
+    assert "DSMS_SINKS" not in env(render(), COORDINATOR)
+    given = "delta:s3://lake/dsms"
+    assert env(render({"coordinator.sinks": given}), COORDINATOR)["DSMS_SINKS"] == given
+
+
 def test_the_coordinator_is_called_by_the_names_of_its_service(render: Render):
     names = env(render(), COORDINATOR)["DSMS_HOSTS"].split()
     assert [name.split(".", 1)[0] for name in names] == ["rel-dsms-coordinator"] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import threading
 import time
@@ -87,6 +88,8 @@ class BatchPlanner:
         self.planned: PlannerInput | None = None
         self._planned_end: Offsets = {}
         self._known_ends: Ends = {}
+        #: When the last batch was planned.
+        self._begun_at = -math.inf
         #: Whether there was nothing to do when Spark asked last.
         self.idle = False
         #: The settings of queries that were logged last.
@@ -98,13 +101,17 @@ class BatchPlanner:
         return offsets_at(given.plan_version, given.positions, self._opened_heartbeat_log(given).known)
 
     def latest(self, start: Offsets) -> Offsets:
-        """The end of the next batch. First logs the heartbeats of idle partitions.
+        """The end of the next batch; `start` as long as it should not begin yet. First logs the heartbeats of idle
+        partitions.
 
         The heartbeats of other fragments are read after the ends of the topics. This way all fragments apply the same
         heartbeats to the records below these ends.
         """
-        given = self.planned = self._current_input()
-        positions = given.positions
+        given = self._current_input()
+        if self._begins_later(given):
+            self.idle = False
+            return start
+        self.planned, positions = given, given.positions
         lost, due = self._recreated_sources(given, positions), self._retries_waiting(given)
         ends = self._known_ends = self._ends(given, positions, lost | given.suspended_sources)
         log = self._log_heartbeats(given, positions)
@@ -118,7 +125,15 @@ class BatchPlanner:
         works = given.lanes_to_wake or lost or due or given.repeats_last
         end = {**upto, WORKED_REVISION: given.revision if works else start.get(WORKED_REVISION, 0)}
         self.idle = end == {WORKED_REVISION: 0, **start}
+        if not self.idle:
+            self._begun_at = time.monotonic()
         return end
+
+    def _begins_later(self, given: PlannerInput) -> bool:
+        """Whether the interval between two batches has not passed yet, and no backlog and no waiting work forbids to
+        wait for it."""
+        early = time.monotonic() < self._begun_at + given.trigger_interval_s
+        return early and not (given.lanes_to_wake or given.repeats_last or self.leaves_unread)
 
     @property
     def leaves_unread(self) -> bool:

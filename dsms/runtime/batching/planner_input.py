@@ -50,6 +50,8 @@ class PlannerInput:
     frames: Path | None = None
     #: Whether the last batch was read but not used, so that this one begins where that one began.
     repeats_last: bool = False
+    #: The least time from the beginning of one batch to that of the next, in seconds, unless there is a backlog.
+    trigger_interval_s: float = 0.0
 
     @property
     def read_again(self) -> frozenset[SourcePartition]:

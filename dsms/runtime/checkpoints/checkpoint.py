@@ -129,9 +129,10 @@ class Needs:
 
 
 def why_unusable(
-    checkpoint: Checkpoint, logs: CurrentLogs, published: Published, targets: int, needs: Needs
+    checkpoint: Checkpoint, logs: CurrentLogs, published: Published, targets: int | None, needs: Needs
 ) -> str | None:
-    """Why the fragment cannot resume from a checkpoint; None if it can."""
+    """Why the fragment cannot resume from a checkpoint; None if it can. With `targets`, its state must have been stored
+    for this number of targets."""
     state = checkpoint.state
     if state is None:
         return "another version of dsms stored it in a format that this version cannot read"

@@ -128,7 +128,7 @@ def _ahead(given: CheckpointInput, found: FoundCheckpoints, logs: CurrentLogs) -
     needs = Needs(given.queries, given.topics.keys())
     for checkpoint in found.checkpoints:
         state = checkpoint.state
-        fits = state is not None and why_unusable(checkpoint, logs, published, manifest.targets, needs) is None
+        fits = state is not None and why_unusable(checkpoint, logs, published, None, needs) is None
         if state is not None and fits and behind(manifest, state, given.queries):
             return checkpoint.id
     return None

@@ -29,7 +29,9 @@ class Recovery:
     def __init__(self, store: CheckpointStore, runs: RunStore, kafka: KafkaSettings, fragment: str) -> None:
         self._store, self._runs, self._kafka, self._fragment = store, runs, kafka, fragment
 
-    def restore(self, incomplete: Manifest | None, published: Published, targets: int, needs: Needs) -> Manifest | None:
+    def restore(
+        self, incomplete: Manifest | None, published: Published, targets: int | None, needs: Needs
+    ) -> Manifest | None:
         """Restores runs, and returns the manifest to resume from; None if no checkpoint is usable.
 
         `incomplete` is a manifest that is valid except for missing runs. It is used if copies of these runs exist,

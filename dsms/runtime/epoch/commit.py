@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+import msgspec
 import structlog
 
 from connectors.kafka.client.config import KafkaSettings
@@ -115,16 +116,21 @@ class Committer:
         return self._claim
 
     def recover(
-        self, plan: FragmentPlan, restore: Restore | None = None, take_over: TakeOver | None = None
+        self,
+        plan: FragmentPlan,
+        restore: Restore | None = None,
+        take_over: TakeOver | None = None,
+        targets: int | None = None,
     ) -> Recovered:
         """The state from which the fragment resumes with a plan: that after the last committed epoch, or, if it is
         lost, that of a checkpoint, which `restore` puts into the stores. `take_over` adds the state of queries that
-        have moved to the fragment."""
-        targets, published = plan.partitions, self._read_progress(plan)
+        have moved to the fragment. The state keeps its number of targets; with `targets`, state of another number is
+        not used. A fragment without state has as many as the plan."""
+        published = self._read_progress(plan)
         body = self._manifests.read()[1]
         manifest, restored, lost = read_manifest(body), None, ""
-        if reason := self._unusable(manifest, targets):
-            incomplete = manifest if manifest is not None and manifest.why_unusable(targets) is None else None
+        if reason := self._unusable(manifest, targets) if body else "Redis has no state":
+            incomplete = manifest if body and manifest is not None and not manifest.why_unusable(targets) else None
             restored = restore(incomplete, published) if restore else None
             if restored is not None:
                 self._manifests.commit(self._claim, restored.encode())
@@ -134,8 +140,10 @@ class Committer:
                 self._progress.alarms.raise_at(self._manifests.place, reason)
             began_before = restored is not None or bool(published.frontiers)
             lost = reason if body else "Redis has no state of it" if began_before else ""
-            manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
+            manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0)
         assert manifest is not None
+        if not manifest.lanes:
+            manifest = msgspec.structs.replace(manifest, targets=plan.partitions)
         own = manifest.queries
         self._runs.sweep(manifest.names())
         if take_over is not None:
@@ -161,7 +169,7 @@ class Committer:
             self._progress.append(self._writer, list(reading.to_write), list(reading.to_write.values()))
         return reading.published
 
-    def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
+    def _unusable(self, manifest: Manifest | None, targets: int | None) -> str | None:
         """Why the state that a manifest names is unusable; None if it is usable."""
         if manifest is None:
             return "the manifest is damaged, or another version of dsms or another program wrote it in another format"

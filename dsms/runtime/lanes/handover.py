@@ -26,16 +26,30 @@ def queries_to_take_over(plan: FragmentPlan, manifest: Manifest) -> Iterator[tup
             yield query, former
 
 
-def progress_left(query: PlannedQuery, former: Manifest, targets: int) -> LaneManifest | None:
+def progress_left(query: PlannedQuery, former: Manifest) -> LaneManifest | None:
     """The progress of a query in the manifest of the fragment that it has left, with the state that its plan needs.
-    None if the manifest does not have all of it, or is not usable with this number of targets."""
+    None if the manifest does not have all of it, or is not usable."""
     lanes = [progress for progress in (*former.left.values(), *former.lanes.values()) if query.id in progress.queries]
-    if not lanes or former.why_unusable(targets) is not None:
+    if not lanes or former.why_unusable() is not None:
         return None
     lane, sources = compile_lane(query.id, [query]), {source.id: source for source in query.sources}
     alone = msgspec.structs.replace(lanes[-1], queries=(query.id,))
     progress = trimmed(with_added_partitions(alone, sources), lane)
-    return None if lacking_state(progress, lane, targets) else progress
+    return None if lacking_state(progress, lane, len(progress.runs)) else progress
+
+
+def may_add(progress: LaneManifest, manifest: Manifest, targets: int | None) -> bool:
+    """Whether a fragment can take over state of this number of targets. A fragment that has state keeps its own number;
+    one without state takes that of the first query, or, if it must have a certain number of `targets`, only that.
+
+    >>> progress = LaneManifest(("q7",), {}, [{}, {}])
+    >>> may_add(progress, Manifest(targets=3), None), may_add(progress, Manifest(targets=3), 3)
+    (True, False)
+    >>> may_add(progress, Manifest(lanes={"q5": LaneManifest(("q5",), {}, [{}])}, targets=1), None)
+    False
+    """
+    of = manifest.targets if manifest.lanes else targets
+    return of is None or of == len(progress.runs)
 
 
 def with_copied_runs(
@@ -54,5 +68,6 @@ def with_copied_runs(
 
 
 def with_query_added(manifest: Manifest, progress: LaneManifest) -> Manifest:
-    """The manifest with one more query, in a lane of its own."""
-    return msgspec.structs.replace(manifest, lanes={**manifest.lanes, progress.queries[0]: progress})
+    """The manifest with one more query, in a lane of its own, and the number of targets of its state."""
+    lanes = {**manifest.lanes, progress.queries[0]: progress}
+    return msgspec.structs.replace(manifest, lanes=lanes, targets=len(progress.runs))

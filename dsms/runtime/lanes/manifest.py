@@ -104,14 +104,14 @@ def frontiers_of(positions: Positions, sources: Mapping[int, Source]) -> dict[in
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The progress of a fragment after an epoch. State is usable only with the same number of targets and the hash
-    function of the same Polars version."""
+    """The progress of a fragment after an epoch. State belongs to a number of targets and to a hash function. A
+    fragment continues with the number of its state, whatever number its executor is configured with."""
 
     epoch: Natural = 0
     plan_version: Natural = 0
     lanes: dict[str, LaneManifest] = {}
     targets: int = 0
-    hashing: str = hashing()
+    hashing: str = msgspec.field(default_factory=hashing)
     format: int = FORMAT
     #: The progress of queries that have moved to other fragments, by id, until these have taken it over.
     left: dict[str, LaneManifest] = {}
@@ -125,21 +125,22 @@ class Manifest(msgspec.Struct, frozen=True):
         """The names of all runs."""
         return {name for lane in (*self.lanes.values(), *self.left.values()) for name in lane.names()}
 
-    def why_unusable(self, targets: int) -> str | None:
-        """Why the state is not usable with this number of targets, so that it is rebuilt from the logs; None if it is.
+    def why_unusable(self, targets: int | None = None) -> str | None:
+        """Why the state is not usable, so that it is rebuilt from the logs; None if it is. With `targets`, it must have
+        been stored for this number of targets.
 
-        >>> Manifest(targets=2).why_unusable(2), Manifest(targets=2).why_unusable(3)
+        >>> Manifest(targets=2).why_unusable(), Manifest(targets=2).why_unusable(3)
         (None, 'it was stored for 2 targets, not 3')
         >>> Manifest(targets=2, format=1).why_unusable(2)
         'it was stored in format 1, not 6'
         """
         if self.format != FORMAT:
             return f"it was stored in format {self.format}, not {FORMAT}"
-        if self.hashing != (hashing := Manifest().hashing):
-            return f"it is sorted by the hash function {self.hashing}, not {hashing}"
-        if self.targets != targets:
+        if self.hashing != (present := hashing()):
+            return f'it is sorted by the hash function "{self.hashing}", not "{present}"'
+        if targets is not None and self.targets != targets:
             return f"it was stored for {self.targets} targets, not {targets}"
-        if any(len(lane.runs) != targets or not lane.queries for lane in self.lanes.values()):
+        if any(len(lane.runs) != self.targets or not lane.queries for lane in self.lanes.values()):
             return "a lane has no queries, or lacks the runs of a target"
         return None
 

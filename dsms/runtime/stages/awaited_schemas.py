@@ -11,6 +11,9 @@ from connectors.formats.avro_buffer import WIRE_HEADER_BYTES
 from connectors.formats.binary_column import BinaryColumn, Ints
 from operators.core.errors import ExternalError
 
+#: Eight bytes as one integer, the first byte as the most significant one.
+_WORD = np.dtype(">u8")
+
 
 class Wait(NamedTuple):
     """The offset at which reading a partition stops, and the reason: the schema that is missing, and why."""
@@ -47,7 +50,7 @@ def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object
     """
     ids = _schema_ids(bodies)
     awaited: dict[int, str] = {}
-    for schema_id in np.unique(ids[ids >= 0]).tolist():
+    for schema_id in _distinct(ids):
         try:
             writer(schema_id)
         except LookupError:
@@ -65,6 +68,14 @@ def _schema_ids(bodies: Sequence[bytes | None]) -> Ints:
     column = bodies if isinstance(bodies, BinaryColumn) else BinaryColumn.of([body or b"" for body in bodies])
     if not len(column):
         return np.zeros(0, np.int64)
-    heads = column.raw[column.starts[:, None] + np.arange(WIRE_HEADER_BYTES)].astype(np.int64)
-    ids = heads[:, 1] << 24 | heads[:, 2] << 16 | heads[:, 3] << 8 | heads[:, 4]
-    return np.where((column.sizes >= WIRE_HEADER_BYTES) & (heads[:, 0] == 0), ids, -1)
+    words = np.ndarray((len(column.raw) - _WORD.itemsize + 1,), _WORD, column.raw, strides=(1,))[column.starts]
+    heads = (words >> 8 * (_WORD.itemsize - WIRE_HEADER_BYTES)).astype(np.int64)
+    with_id = (column.sizes >= WIRE_HEADER_BYTES) & (heads >> 32 == 0)  # the first byte is zero
+    return heads if with_id.all() else np.where(with_id, heads, -1)
+
+
+def _distinct(ids: Ints) -> list[int]:
+    """The schema ids that occur, in ascending order. Usually there is only one, which is found without sorting."""
+    if not len(ids) or (ids == ids[0]).all():
+        ids = ids[:1]
+    return [schema_id for schema_id in np.unique(ids).tolist() if schema_id >= 0]

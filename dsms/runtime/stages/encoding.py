@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import polars as pl
 import pyarrow as pa
 
@@ -47,4 +49,10 @@ def _values(output: Output, changes: pl.DataFrame) -> pl.Series:
 
 
 def _encoder(sink: Query, schema: pa.Schema, schema_id: int | None) -> Encoder:
-    return FORMATS[sink.format].encoder_of(schema, schema_id)
+    return _encoder_of(sink.format, schema, schema_id)
+
+
+@lru_cache(maxsize=256)
+def _encoder_of(name: str, schema: pa.Schema, schema_id: int | None) -> Encoder:
+    """The encoder of a format; it has no state, and preparing one takes longer than encoding a few rows."""
+    return FORMATS[name].encoder_of(schema, schema_id)

@@ -13,6 +13,7 @@ import pytest
     ("options", "said"),
     [
         (("--batch-seconds", "0.001"), "error: target_batch_seconds must be between 0.01 and 600\n"),
+        (("--trigger-interval", "61"), "error: trigger_interval_seconds must be between 0 and 60\n"),
         (("--policy", "lifo"), 'error: policy "lifo" not found'),
     ],
 )

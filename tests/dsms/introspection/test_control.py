@@ -213,6 +213,7 @@ def test_bounds_of_an_executor_are_written(client: TestClient) -> None:
             {"policy": "greedy", "max_batch_records": 50},
         ),
         ("ALTER EXECUTOR e1 SET TARGET_BATCH_SECONDS = 0.5", {"target_batch_seconds": 0.5}),
+        ("ALTER EXECUTOR e1 SET (trigger_interval_seconds = 1.5)", {"trigger_interval_seconds": 1.5}),
         ("ALTER EXECUTOR e1 SET (state_memory = '1.5 GB')", {"state_memory": 1_500_000_000}),
         ("ALTER EXECUTOR e1 SET (state_memory = 4096)", {"state_memory": 4096}),
         ("ALTER EXECUTOR e1 SET STATE_MEMORY none", {"state_memory": None}),
@@ -321,7 +322,8 @@ def test_an_older_object_with_a_reserved_name_can_be_dropped() -> None:
 
 def test_contradictory_bounds_are_refused() -> None:
     start = TunableSettings(10, 1000, 1.0)
-    for wrong in (Tuning(max_batch_records=9), Tuning(min_batch_records=0), Tuning(target_batch_seconds=0.0)):
+    times = Tuning(target_batch_seconds=0.0), Tuning(trigger_interval_seconds=-1), Tuning(trigger_interval_seconds=61)
+    for wrong in (Tuning(max_batch_records=9), Tuning(min_batch_records=0), *times):
         with pytest.raises(UserError):
             wrong.over(start)
 

@@ -123,6 +123,12 @@ def test_the_coordinator_gets_the_load_settings():
     assert " ".join(coordinator_command(settings)).endswith("--load-dir /files --load-databases")
 
 
+def test_the_coordinator_gets_the_targets_of_sinks(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings({"DSMS_SINKS": "lake, iceberg://prod"}, {"data_dir": "/data"})
+    assert coordinator_command(settings)[-2:] == ["--sinks", f"{tmp_path}/lake,iceberg://prod"]
+
+
 def test_executors_get_the_sandbox_of_python():
     settings = load_settings({"DSMS_PYTHON_SANDBOX": "prefer"}, {"data_dir": "/data"})
     assert executor_command(settings, "executor-1")[-2:] == ["--python-sandbox", "prefer"]

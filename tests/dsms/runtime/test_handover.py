@@ -217,4 +217,4 @@ def test_the_former_fragment_keeps_the_state_until_it_is_taken_over() -> None:
     assert plan_fragment(moved(second, 0, 0, 2), 1, fragment="0").left == frozenset()
     there = plan_fragment(second, 1, fragment="1")
     assert [(each.id, former) for each, former in queries_to_take_over(there, Manifest())] == [(query, "0")]
-    assert progress_left(there.queries[query], Manifest(), 0) is None
+    assert progress_left(there.queries[query], Manifest()) is None

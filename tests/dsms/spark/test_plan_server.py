@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,24 @@ def test_client_that_disconnects_early_does_not_disturb_others(server: PlanServe
             client.connect(server.address)
             client.sendall(sent)
     assert ask(server.address, "same", 1) == (1,)
+
+
+def test_the_end_of_the_next_batch_is_answered_once_it_is_new(tmp_path: Path) -> None:
+    ends, asked = iter([{"at": 1}, {"at": 1}, {"at": 2}]), list[object]()
+    server = PlanServer(tmp_path, {"latest": lambda start: asked.append(start) or next(ends)})
+    assert ask(server.address, "latest", {"at": 1}) == {"at": 2}
+    assert asked == [{"at": 1}] * 3
+    server.close()
+
+
+def test_a_server_that_stops_waiting_answers_that_nothing_is_new(tmp_path: Path) -> None:
+    server, asked = PlanServer(tmp_path, {"latest": lambda start: asked.set() or start}), threading.Event()
+    with ThreadPoolExecutor(1) as client:
+        answer = client.submit(ask, server.address, "latest", {"at": 1})
+        assert asked.wait(10)
+        server.stop_waiting()
+        assert answer.result(10) == {"at": 1}
+    server.close()
 
 
 def test_closed_server_answers_nothing_and_leaves_no_file(server: PlanServer, tmp_path: Path) -> None:

@@ -177,7 +177,10 @@ def test_prometheus_has_the_names_that_are_documented(telemetry) -> None:
     metrics.committed("0", EPOCH, STEPS)
     observe_reports(telemetry, lambda: [REPORT], metrics.behind)
     observe_states(
-        telemetry, lambda: [{"state": "running"}], lambda: {"executors": {"a": {"state": "idle"}}, "lag": {"q": 1}}
+        telemetry,
+        lambda: [{"state": "running"}],
+        lambda: {"executors": {"a": {"state": "idle"}}, "lag": {"q": 1}},
+        lambda: [{"state": "failed"}],
     )
     telemetry.histogram(instruments.REQUEST_DURATION).record(1.0)
     found = {name.removesuffix("_count") for name, _ in samples(telemetry)}

@@ -30,4 +30,5 @@ def test_explain(name: str, golden) -> None:
 def test_explain_of_a_running_query_shows_the_plan_of_its_select(case: Case) -> None:
     running = session()
     running.execute(f"CREATE QUERY Q AS {case.select}")
-    assert running.explain("Q") == explained(case)
+    lines = explained(case).splitlines()
+    assert running.explain("Q").splitlines() == [line for line in lines if "SELECT that runs once" not in line]
