@@ -37,13 +37,19 @@ class Letter(NamedTuple):
 
 def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
     """Appends records and waits until the broker has acknowledged all of them."""
+    refused: list[object] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            refused.append(error)
+
     with_acks = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 1})
     for record in inputs:
         headers = [("dsms-ts", str(record.ts).encode())]
         if record.op != "+":
             headers.append(("dsms-op", record.op.encode()))
-        with_acks.produce(topic, record.value, partition=record.partition, headers=headers)
-    assert with_acks.flush(30) == 0
+        with_acks.produce(topic, record.value, partition=record.partition, headers=headers, on_delivery=delivered)
+    assert with_acks.flush(30) == 0 and not refused, refused
 
 
 def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:

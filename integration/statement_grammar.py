@@ -348,7 +348,9 @@ class StatementGrammar:
             f"DROP {kind} {name}", f"DROP {kind} IF EXISTS {name} CASCADE", f"SHOW {kind}S", f"SHOW {kind}",
             "SHOW EXECUTORS",
             f"SHOW {self._one(('OPERATORS', 'QUEUES', 'SYNOPSES', 'CONSTRAINTS'))} FOR {name}", "SHOW OPERATORS",
-            "SHOW AUDIT",
+            "SHOW AUDIT", "SHOW SINKS", f"SHOW CREATE SINK {name}", f"DROP SINK {name}", f"ALTER SINK {name} RESTART",
+            f"CREATE SINK {name} FROM {self._name()} INTO '{self._one(('/etc', 'x', 'sqlite://', 'delta:s3://a/b'))}' "
+            f"WITH (every = {self._one(LITERALS)}, changes = {self._one(LITERALS)})",
             f"SHOW CREATE {kind} {name}", f"SHOW CREATE {name}", f"DESCRIBE {name}", f"DESCRIBE {kind} {name}",
             f"EXPLAIN {name}", f"EXPLAIN {self.select(1)}", f"EXPLAIN ANALYZE {name}", f"PAUSE QUERY {name}",
             f"REPLAY DEAD LETTERS OF {name} WHERE {self._one(LITERALS)}",

@@ -18,9 +18,10 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 #: Objects that exist, so that not all calls fail with an unknown name.
 SETTING = """
     REGISTER SOURCE src (k VARCHAR NOT NULL, v INT) FROM "fuzz-src" PARTITIONS 1; CREATE STREAM s OVER src KEY k;
-    CREATE TABLE t (k VARCHAR PRIMARY KEY, v DECIMAL(9, 2)); CREATE STREAMED VIEW hot AS SELECT k, v FROM s WHERE v > 1;
+    CREATE TABLE drawn (k VARCHAR PRIMARY KEY, v DECIMAL(9, 2));
+    CREATE STREAMED VIEW warm AS SELECT k, v FROM s WHERE v > 1;
 """
-NAMES = ["src", "s", "t", "hot", "nothing", "", "a/b", "ß", "%00", "*", "x" * 300]
+NAMES = ["src", "s", "drawn", "warm", "nothing", "", "a/b", "ß", "%00", "*", "x" * 300]
 TOKENS = [
     "o1:0/0",
     "o1:0/0-1",
@@ -38,7 +39,7 @@ POSITIONS = st.sampled_from([token for token in TOKENS if "/" not in token])
 JSON = "application/json"
 ENDLESS = ("text/event-stream", "application/x-ndjson")
 WORDS = [
-    "SELECT", "STREAMED", "*", "FROM", "R(s)", "s", "hot", "t", "WHERE", "v", ">", "1", "AND", "k", "=", "'a'",
+    "SELECT", "STREAMED", "*", "FROM", "R(s)", "s", "warm", "drawn", "WHERE", "v", ">", "1", "AND", "k", "=", "'a'",
     "GROUP BY", "COUNT(*)", "CREATE", "QUERY", "q", "AS", "DROP", "VIEW", "INSERT INTO", "VALUES", "(1, 2)",
     "UPDATE", "SET", "DELETE", "SHOW", "QUERIES", "SOURCES", "DESCRIBE", "EXPLAIN", "REGISTER SOURCE", "src2", "(",
     "k INT", ")", ";", ",", ".", "'", "\"", "--", "/*", "[Rows 3]", "OVER", "PARTITION BY", "ORDER BY", "LIMIT",
@@ -112,7 +113,7 @@ def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dic
             known = st.one_of(POSITIONS, st.sampled_from(TOKENS))
             value = draw(st.one_of(known, known, known, st.just(value)) if ending else st.one_of(known, st.just(value)))
         if parameter["in"] == "path":
-            result = st.sampled_from(["hot", *NAMES[:4]])  # draws depend on the modules imported so far
+            result = st.sampled_from(["warm", *NAMES[:4]])  # draws depend on the modules imported so far
             value = draw(st.one_of(result, result, result, st.just(value))) if ending else value
             url = url.replace(f"{{{parameter['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
         elif parameter["in"] == "query" and (parameter.get("required") or draw(st.booleans())):

@@ -100,10 +100,10 @@ def test_a_recovery_shows_why_the_state_could_not_be_used(owner: Owner, dead_upt
     recovered = owner(6, 50).recover(FragmentPlan(0, 1))
     assert (recovered.manifest.epoch, recovered.lost) == (0, ""), "a new fragment has lost nothing"
     commit(owner(7, 100), 1)
-    rebuilt = owner(8, 200).recover(FragmentPlan(0, 2))
+    rebuilt = owner(8, 200).recover(FragmentPlan(0, 2), targets=2)
     assert (rebuilt.manifest.epoch, rebuilt.lost, rebuilt.restored) == (1, "it was stored for 1 targets, not 2", False)
     copy = Manifest(epoch=1, targets=3)
-    restored = owner(9, 300).recover(FragmentPlan(0, 3), lambda *_: copy)
+    restored = owner(9, 300).recover(FragmentPlan(0, 3), lambda *_: copy, targets=3)
     assert (restored.manifest, restored.lost, restored.restored) == (copy, "it was stored for 1 targets, not 3", True)
 
 

@@ -240,7 +240,7 @@ def test_with_tokens_a_user_signs_in(kafka: str, redis_url: str, tmp_path: Path,
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_text("No query yet")).to_be_visible()
         page.goto(f"{secured.url}/console/#/sql")
-        page.get_by_role("textbox").fill("CREATE TABLE t (a INT)")
+        page.get_by_role("textbox").fill("CREATE TABLE never_created (a INT)")
         page.get_by_role("button", name="Run").click()
         expect(page.get_by_role("alert")).to_contain_text("needs the role writer")
         page.get_by_role("button", name="Sign out").click()
@@ -264,7 +264,7 @@ def test_a_user_signs_in_at_an_identity_provider(kafka: str, redis_url: str, tmp
             page.get_by_role("button", name="Sign in at 127.0.0.1").click()
             expect(page.get_by_role("button", name="Sign out")).to_be_visible()
             assert page.url == f"{secured.url}/console/#/sql"
-            page.get_by_role("textbox").fill("CREATE TABLE t (a INT)")
+            page.get_by_role("textbox").fill("CREATE TABLE never_created (a INT)")
             page.get_by_role("button", name="Run").click()
             expect(page.get_by_role("alert")).to_contain_text("needs the role writer")
             assert provider.refused == []

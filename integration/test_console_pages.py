@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 STATEMENTS = """REGISTER SOURCE orders (id BIGINT, customer TEXT, amount INT) FROM '{topic}' PARTITIONS 1
     TAGGED NONE IDLE NEVER;
 CREATE STREAM o OVER orders KEY NULL;
-CREATE STREAMED VIEW takings AS SELECT customer, SUM(amount) AS total FROM o GROUP BY customer;
+CREATE STREAMED VIEW earnings AS SELECT customer, SUM(amount) AS total FROM o GROUP BY customer;
 CREATE TABLE animals (pet TEXT PRIMARY KEY, says TEXT);
 INSERT INTO animals VALUES ('rex', 'a "bark", loud'), ('tom', NULL), ('mew', '')"""
 
@@ -33,7 +33,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
         order = {"id": 1, "customer": "ann", "amount": 5}
         write(kafka, f"{made.name}orders", [Input(json.dumps(order).encode(), 9)])
         advance(kafka, f"{made.name}orders", 10)
-        made.await_frontier([made.topic("takings")], 10)
+        made.await_frontier([made.topic("earnings")], 10)
         yield made
 
 
@@ -51,7 +51,7 @@ def page(browser: Browser) -> Iterator[Page]:
 def test_objects_are_listed_and_opened(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/objects")
     rows = page.get_by_role("table", name="Objects").get_by_role("row")
-    expect(rows.filter(has=page.get_by_role("link", name="takings"))).to_have_count(1)
+    expect(rows.filter(has=page.get_by_role("link", name="earnings"))).to_have_count(1)
     page.get_by_label("Filter").fill("orders")
     expect(rows.filter(has_text="source")).to_contain_text("id, customer, amount")
     page.get_by_label("Filter").fill("animals")
@@ -81,10 +81,10 @@ def test_an_object_is_dropped_after_its_name_was_typed(cluster: Cluster, page: P
 
 
 def test_the_load_of_a_query_is_drawn_over_time(cluster: Cluster, page: Page) -> None:
-    assert wait_until(lambda: len(cluster.get("queries/takings/history")) > 1, 120)
-    sample = cluster.get("queries/takings/history")[-1]
+    assert wait_until(lambda: len(cluster.get("queries/earnings/history")) > 1, 120)
+    sample = cluster.get("queries/earnings/history")[-1]
     assert sample["unread"] == 0 and sample["state_bytes"] > 0
-    page.goto(f"{cluster.url}/console/#/queries/takings")
+    page.goto(f"{cluster.url}/console/#/queries/earnings")
     expect(page.get_by_role("img", name="Unread records: now 0, at most")).to_be_visible()
     page.get_by_label("The last", exact=True).select_option("6 hours")
     expect(page.get_by_role("img", name="State size: now")).to_be_visible()
@@ -100,7 +100,9 @@ def test_earlier_statements_are_run_again(cluster: Cluster, page: Page) -> None:
     for sql in ("SHOW TABLES", "SHOW VIEWS", "SHOW TABLES"):
         page.get_by_role("textbox").fill(sql)
         page.get_by_role("button", name="Run", exact=True).click()
-        expect(page.get_by_role("table", name="SHOW")).to_contain_text("animals" if sql == "SHOW TABLES" else "takings")
+        expect(page.get_by_role("table", name="SHOW")).to_contain_text(
+            "animals" if sql == "SHOW TABLES" else "earnings"
+        )
     page.get_by_text("Statements that ran before (2)").click()
     page.get_by_role("button", name="SHOW VIEWS").click()
     expect(page.get_by_role("textbox")).to_have_value("SHOW VIEWS")

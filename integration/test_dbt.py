@@ -21,7 +21,7 @@ PACKAGES = ("dbt-core>=1.10,<1.11", "dbt-postgres>=1.10,<1.11")
 PROJECT = {
     "dbt_project.yml": {"name": "shop", "version": "1.0.0", "profile": "shop", "model-paths": ["models"], "flags": {
         "send_anonymous_usage_stats": False}},
-    "models/schema.yml": {"version": 2, "models": [{"name": "spent", "columns": [
+    "models/schema.yml": {"version": 2, "models": [{"name": "spent_by_customer", "columns": [
         {"name": "customer", "data_tests": ["not_null", "unique"]},
         {"name": "n", "data_tests": [{"accepted_values": {"arguments": {"values": [2, 3], "quote": False}}}]},
     ]}]},
@@ -69,7 +69,7 @@ def project(tmp_path: Path, port: int) -> Path:
     profile = {"shop": {"target": "here", "outputs": {"here": target}}}
     for name, document in {**PROJECT, "profiles.yml": profile}.items():
         (place / name).write_text(json.dumps(document))  # JSON is valid YAML
-    (place / "models" / "spent.sql").write_text(MODEL)
+    (place / "models" / "spent_by_customer.sql").write_text(MODEL)
     return place
 
 
@@ -78,7 +78,7 @@ def test_a_model_is_a_view_that_follows_its_source(cluster: Cluster, project: Pa
         rows = [{"customer": name, "amount": at, "at": at} for at, name in enumerate(customers, first)]
         write(kafka, f"{cluster.name}orders", [Input(json.dumps(row).encode(), 0) for row in rows])
         advance(kafka, f"{cluster.name}orders", first + 50)
-        cluster.await_frontier(cluster.topic("spent"), first + 50)
+        cluster.await_frontier(cluster.topic("spent_by_customer"), first + 50)
 
     made = dbt(project, "run")
     assert made.returncode == 0, made.stdout
@@ -89,7 +89,7 @@ def test_a_model_is_a_view_that_follows_its_source(cluster: Cluster, project: Pa
     again = dbt(project, "run")
     assert again.returncode == 0 and "REFRESH MATERIALIZED VIEW" in again.stdout, again.stdout
     with psycopg.connect(f"host=127.0.0.1 port={port} user=ann dbname=dsms", autocommit=True) as connection:
-        found = connection.execute("SELECT customer, n, total FROM spent ORDER BY customer").fetchall()
+        found = connection.execute("SELECT customer, n, total FROM spent_by_customer ORDER BY customer").fetchall()
     assert found == [("a", 4, 207), ("b", 2, 6), ("c", 1, 103)]
     refused = dbt(project, "test")  # the model accepts the counts 2 and 3 only
     assert "PASS=2 WARN=0 ERROR=1" in refused.stdout, refused.stdout

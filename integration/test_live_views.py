@@ -80,6 +80,12 @@ def test_current_rows_while_the_view_is_written(views: PublishedViews) -> None:
             last = found.instant
 
 
+def test_a_select_over_a_view_does_not_wait_for_statements_that_write_tables(views: PublishedViews) -> None:
+    with reading(views, PATIENT) as tables, tables._running:
+        assert selected(tables, "SELECT * FROM best ORDER BY k") == rows_at(9)
+        assert sorted(map(list, tables.relation("best", None, 100).rows)) == rows_at(9)
+
+
 def test_rows_by_key_while_the_view_is_written(views: PublishedViews) -> None:
     with reading(views, PATIENT) as tables, written(views, 10):
         for at in range(20):
@@ -132,6 +138,24 @@ def test_point_queries_over_what_the_caller_may_not_read(views: PublishedViews) 
         select = tables.point_select("SELECT v FROM best WHERE k = 0")
         assert select is not None
         tables.look_up(select, Principal("ann", "reader", AccessRules.of(read=["other"])), threading.Event())
+
+
+def test_rows_by_an_index_while_the_view_is_written(views: PublishedViews) -> None:
+    views.catalog = views.catalog.with_indexes("best", {"i": ("v",)})
+    with reading(views, PATIENT) as tables:
+        for at in range(10, 15):
+            publish(views, at)
+            assert selected(tables, f"SELECT v, k FROM best WHERE v >= {at - 1} ORDER BY v") == [
+                [at - 1, (at - 1) % KEYS],
+                [at, at % KEYS],
+            ]
+            assert selected(tables, f"SELECT k FROM best WHERE v = {at}") == [[at % KEYS]]
+        with written(views, 30):
+            for _ in range(5):
+                found = selected(tables, "SELECT v, k FROM best WHERE v BETWEEN 12 AND 1000000")
+                assert len(found) == KEYS
+                assert all(v % KEYS == k for v, k in found)
+        tables.try_keep_indexes(views.catalog.with_indexes("best", {}))
 
 
 def test_a_view_without_a_final_instant_says_what_it_waits_for(kafka: str) -> None:

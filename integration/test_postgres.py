@@ -23,7 +23,7 @@ from dsms.local.ports import free_port
 from dsms.model.tokens import entry, new_token
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
-from integration.self_signed import certificate
+from integration.secured_postgres import secured_postgres
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 AT = datetime.datetime(2024, 5, 1, 12, 0, 0, 250_000)  # noqa: DTZ001  a TIMESTAMP has no zone
@@ -179,20 +179,11 @@ def test_psql_runs_statements_and_describes_objects(opened: Open) -> None:
 
 def test_with_tokens_and_tls(kafka: str, redis_url: str, tmp_path: Path) -> None:
     token, known = new_token("ann", "reader")
-    (tmp_path / "tokens.toml").write_text(entry(known))
-    made, port = certificate(tmp_path), free_port()
-    environment = {
-        "DSMS_POSTGRES_PORT": str(port),
-        "DSMS_TOKENS": str(tmp_path / "tokens.toml"),
-        "DSMS_TLS_CERT": str(made.certificate),
-        "DSMS_TLS_KEY": str(made.key),
-        "DSMS_PROBE_PORT": str(free_port()),
-    }
-    with running(kafka, redis_url, tmp_path, environment=environment):
-        secured = f"host=127.0.0.1 port={port} user=x dbname=x sslmode=verify-full sslrootcert={made.certificate}"
-        with psycopg.connect(secured, password=token, autocommit=True) as connection:
+    secured = secured_postgres(tmp_path, entry(known))
+    with running(kafka, redis_url, tmp_path, environment=secured.environment):
+        with secured.connect(token) as connection:
             assert connection.execute("SHOW SOURCES").fetchall()
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+                connection.execute("CREATE TABLE forbidden_here (k INT PRIMARY KEY)")
         with pytest.raises(psycopg.OperationalError, match="not a known token"):
-            psycopg.connect(secured, password="dsms_wrong")
+            secured.connect("dsms_wrong")

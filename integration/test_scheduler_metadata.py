@@ -46,12 +46,12 @@ def test_a_new_executor_knows_what_the_killed_one_has_measured(kafka: str, redis
         cluster.sql(f"""
             REGISTER SOURCE T (k BIGINT, v BIGINT) FROM "{topic}" TAGGED NONE PARTITIONS 1 IDLE NEVER;
             CREATE STREAM S OVER T KEY NULL;
-            CREATE QUERY Q WITH (weight = 3) AS SELECT k, COUNT(*) AS n FROM S GROUP BY k
+            CREATE QUERY Weighted WITH (weight = 3) AS SELECT k, COUNT(*) AS n FROM S GROUP BY k
         """)
         executor = cluster.start_executor(batch_records=100, batch_seconds=0.2, policy="chain")
         write(kafka, topic, (Input(json.dumps({"k": at % 7, "v": at}).encode(), at // 10) for at in range(2_000)))
         advance(kafka, topic, 201)
-        cluster.await_frontier(cluster.topic("Q"), 201)
+        cluster.await_frontier(cluster.topic("Weighted"), 201)
         assert wait_until(lambda: len(paths(cluster)) == 2, 120), cluster.logs()
         before = settled_measurements(cluster)
         kill_9(executor)

@@ -60,6 +60,12 @@ class FakeService:
     def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
         check_published(topic, Catalog(), caller.principal, forced=forced)
 
+    def lookup_of(self, sql: str, caller: Caller) -> None:
+        """There are no look-ups by key."""
+
+    def look_up_all(self, lookups: object) -> list[Any]:
+        return []
+
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         self.executed.append(sql)
         if "forever" in sql:
@@ -85,6 +91,11 @@ class FakeService:
 
     def queries(self) -> list[Document]:
         return []
+
+    def sinks(self) -> list[Document]:
+        names = ("reason", "position", "written", "comment")
+        sink = {"name": "kept", "result": "hot", "target": "/lake/hot", "state": "running"}
+        return [{**sink, **dict.fromkeys(names)}]
 
     def describe(self, name: str) -> Document:
         if name not in self.objects:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
+from dsms.coordinator.sinks.allowed_targets import AllowedTargets
 from dsms.coordinator.statements.cluster_parts import ClusterParts
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.watcher.executors import CatalogFollowers
@@ -160,7 +161,12 @@ class StatementCluster:
     """A coordinator with one executor, which follows the catalog immediately, or stays at version `stuck_at`."""
 
     def __init__(
-        self, sql: str = OBJECTS, halt_s: float = 30.0, control: Any = None, catalog: Catalog | None = None
+        self,
+        sql: str = OBJECTS,
+        halt_s: float = 30.0,
+        control: Any = None,
+        catalog: Catalog | None = None,
+        sinks: str = "",
     ) -> None:
         self.log, self.tables = MemoryChangeLog(catalog), MemoryTables()
         self.topics, self.log_ends = MemoryTopics(), MemoryLogEnds()
@@ -180,6 +186,7 @@ class StatementCluster:
             delete_topic=self.topics.delete,
             plans=CatalogFollowers(self.alive, stop_s=30.0, halt_s=halt_s),
             caller=ANYBODY,
+            check_sink_target=AllowedTargets.of(sinks).check,
         )
         self.runner = StatementRunner(self.parts)
         self.runner.execute(sql, ANYBODY)

@@ -35,6 +35,7 @@ SELECT RoomID AS room, Temperature * 2 AS twice FROM R(HotRooms1) WHERE Temperat
 -- exchange: by hash of (RoomID)
 -- target stage: Tagger → Filter → Project → StreamOutput (changes)
 -- shared with HotRooms1: Tagger
+-- as a SELECT that runs once: all rows of "HotRooms1"
 
 -- title: TS of a view
 SELECT RoomID, TS AS since FROM R(HotRooms1) WHERE TS > 5;
@@ -51,6 +52,7 @@ SELECT RoomID, TS AS since FROM R(HotRooms1) WHERE TS > 5;
 -- exchange: by hash of (RoomID)
 -- target stage: Tagger → Filter → Project → Restamp → Filter → Project → StreamOutput (changes)
 -- shared with HotRooms1: Tagger → Filter → Project
+-- as a SELECT that runs once: all rows of "HotRooms1"
 
 -- title: an append-only stream
 SELECT Temperature FROM R(TempStr) WHERE TS BETWEEN 3 AND 9;
