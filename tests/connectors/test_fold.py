@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from connectors.kafka.logs.fold import ROW_BYTES, Fold
+from tests.support.message_pieces import piece_of
+
+SOURCE = ("t", 0)
 
 
 @dataclass
@@ -22,9 +25,6 @@ class Record:
 
     def value(self) -> bytes | None:
         return self.v
-
-    def partition(self) -> int:
-        return 0
 
     def headers(self) -> list[tuple[str, bytes]]:
         return list(self.heads.items())
@@ -53,7 +53,7 @@ BAG = [change(None, b"x", 1), change(None, b"x", 1), change(None, b"y", 2), chan
 def test_keyed(at: int, rows: list[bytes], later: int, cut: int) -> None:
     fold = Fold(keyed=True, at=at)
     for piece in (KEYED[:cut], KEYED[cut:]):
-        fold.take(piece)
+        fold.take(piece_of(piece), SOURCE)
     assert (list(fold.values()), fold.later, fold.frontier) == (rows, later, 9)
     assert fold.bytes == sum(1 + len(row) + ROW_BYTES for row in rows)
 
@@ -61,7 +61,7 @@ def test_keyed(at: int, rows: list[bytes], later: int, cut: int) -> None:
 @pytest.mark.parametrize(("at", "rows"), [(1, [b"x", b"x"]), (2, [b"x", b"x", b"y"]), (3, [b"x", b"y"])])
 def test_keyless(at: int, rows: list[bytes]) -> None:
     fold = Fold(keyed=False, at=at)
-    fold.take(BAG)
+    fold.take(piece_of(BAG), SOURCE)
     assert fold.bytes == sum(len(row) + ROW_BYTES for row in rows)
     assert list(fold.values()) == rows
 
@@ -77,7 +77,7 @@ def test_records_without_the_mark_of_the_cluster_do_not_count() -> None:
     promise = Record(None, None, {"dsms-heartbeat": b"99"})
     reasons: list[str] = []
     fold = Fold(keyed=True, marked_by="main", refused=lambda _, reason: reasons.append(reason))
-    fold.take([ours[0], *forged, promise, ours[1]])  # type: ignore[list-item]
+    fold.take(piece_of([ours[0], *forged, promise, ours[1]]), SOURCE)
     assert (list(fold.values()), fold.last) == ([b"1", b"2"], 2)
     assert fold.frontier < 99
     assert reasons == [

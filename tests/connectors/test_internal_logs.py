@@ -36,6 +36,7 @@ from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduling.tuning import read_tuning
 from operators.core.clock import Heartbeat
 from operators.core.decoding import Malformed
+from tests.support.message_pieces import piece_of
 
 #: JSON values of any shape.
 JSON = st.recursive(
@@ -153,8 +154,8 @@ HEADERS = st.lists(
 @given(st.lists(st.builds(Message, st.none() | st.binary(max_size=3), VALUES, st.none() | HEADERS)), st.booleans())
 def test_any_record_gives_a_change_or_is_refused(messages: list[Any], keyed: bool) -> None:
     refused: list[str] = []
-    fold = Fold(keyed=keyed, refused=lambda message, reason: refused.append(reason))
-    fold.take(messages)
+    fold = Fold(keyed=keyed, refused=lambda place, reason: refused.append(reason))
+    fold.take(piece_of(messages), ("t", 0))
     assert len(list(fold.values())) + len(refused) <= len(messages) and -(2**63) < fold.frontier < 2**63
 
 
@@ -170,10 +171,10 @@ def test_a_row_that_a_bad_value_has_replaced_is_found_again() -> None:
     instant: list[tuple[str, bytes | None]] = [("dsms-ts", b"1")]
     log: list[Any] = [Message(b"a", b'{"a":1}', instant, 0), Message(b"a", b"junk", instant, 1)]
     fold = Fold(keyed=True)
-    fold.take(log)
+    fold.take(piece_of(log), ("t", 0))
     assert list(fold.values()) == [b"junk"]
     again = Fold(keyed=True, bad=frozenset([b"junk"]))
-    again.take(log)
+    again.take(piece_of(log), ("t", 0))
     assert list(again.values()) == [b'{"a":1}']
 
 

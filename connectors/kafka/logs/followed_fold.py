@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
-from operator import itemgetter
 
-from confluent_kafka import Message
-
-from connectors.kafka.logs.fold import ROW_BYTES, Change, Fold, Refused
+from connectors.kafka.client.topics import Partition
+from connectors.kafka.logs.changes import Changes, Refused, joined
+from connectors.kafka.logs.fold import ROW_BYTES, Fold
+from connectors.kafka.records.log_pieces import LogPiece
 from operators.core.delta import BEGINNING
 
 #: The most changes that can be undone, and that a SELECT at an instant just past undoes in a copy.
@@ -44,7 +44,7 @@ class FollowedFold(Fold):
         #: The keys whose rows have changed since the caller set it to an empty set; None: it has not, or these are more
         #: than an eighth of all rows. Without a key, rows are their keys.
         self.dirty: set[bytes] | None = None
-        self._waiting: list[Change] = []
+        self._waiting: list[Changes] = []
         self._waiting_bytes = 0
         self._undoable = False
         self._undo: deque[tuple[int, bytes, bytes | int | None]] = deque()
@@ -54,15 +54,9 @@ class FollowedFold(Fold):
         """The approximate memory, with the changes that wait and those that can be undone."""
         return self.bytes + self._waiting_bytes + 2 * ROW_BYTES * len(self._undo)
 
-    @property
-    def keyed(self) -> bool:
-        """Whether each row has a key."""
-        return self._keyed
-
-    def add(self, messages: Iterable[Message]) -> None:
-        """Adds the next changes of the log. They wait until `advance` reaches their instants."""
-        for change in self._changes(messages):
-            self._skip(change)
+    def add(self, piece: LogPiece, source: Partition) -> None:
+        """Adds the next changes of a partition of the log. They wait until `advance` reaches their instants."""
+        self._skip(self._changes.read(piece, source))
 
     def advance(self, instant: int) -> None:
         """Moves to an instant, and applies the changes up to it in the order of their instants."""
@@ -70,12 +64,11 @@ class FollowedFold(Fold):
         self._undoable = True
         if not self._waiting:
             return
-        waiting, self._waiting, self.later, self._waiting_bytes = self._waiting, [], 0, 0
-        for change in sorted(waiting, key=itemgetter(0)):
-            if change.instant <= self.at:
-                self._apply(change)
-            else:
-                self._skip(change)
+        waiting = joined(self._waiting)
+        self._waiting, self.later, self._waiting_bytes = [], 0, 0
+        due = waiting.instants <= self.at
+        self._skip(waiting.where(~due))
+        self._apply(waiting.where(due).in_order())
 
     def set_floor(self, instant: int) -> None:
         """Relations before the instant are not known any more."""
@@ -114,34 +107,36 @@ class FollowedFold(Fold):
                 return
             yield change
 
-    def _skip(self, change: Change) -> None:
-        super()._skip(change)
-        self.greatest = max(self.greatest, change.instant)
-        self._waiting.append(change)
-        self._waiting_bytes += len(change.message) + ROW_BYTES
+    def _skip(self, changes: Changes) -> None:
+        super()._skip(changes)
+        if len(changes):
+            self._waiting.append(changes)
+            self._waiting_bytes += changes.bytes + ROW_BYTES * len(changes)
+            self.greatest = max(self.greatest, int(changes.instants.max()))
 
-    def _change(self, instant: int, key: bytes | None, value: bytes | None, gone: bool) -> None:
-        changed = (key if self._keyed else value) or b""
-        before = self.rows.get(changed) if self._keyed else (1 if gone else -1)
-        super()._change(instant, key, value, gone)
-        self._note(changed)
-        self.greatest = max(self.greatest, instant)
-        if not self._undoable:
-            return
-        last = self._undo[-1][0] if self._undo else self.floor
-        self._undo.append((instant, changed, before))
-        if instant < last:  # it came after its instant was final: only the relation after all changes is certain
-            self._forget(last)
-        elif len(self._undo) > _MAX_UNDONE:
-            self._forget(self._undo[0][0])
+    def _apply(self, changes: Changes) -> list[tuple[bytes, bytes | int | None]]:
+        undo = super()._apply(changes)
+        self.greatest = max(self.greatest, self.last)
+        if self.dirty is not None:
+            self._note(self.dirty, {changed for changed, _ in undo})
+        if self._undoable and undo:
+            self._keep(changes, undo)
+        return undo
 
-    def _note(self, changed: bytes) -> None:
-        if self.dirty is None:
-            return
-        self.dirty.add(changed)
-        rows = self.rows if self._keyed else self.bag
-        if len(self.dirty) > max(_MIN_CHANGED, len(rows) // _MAX_CHANGED_SHARE):
+    def _note(self, dirty: set[bytes], changed: set[bytes]) -> None:
+        dirty |= changed
+        rows = self.rows if self.keyed else self.bag
+        if len(dirty) > max(_MIN_CHANGED, len(rows) // _MAX_CHANGED_SHARE):
             self.dirty = None
+
+    def _keep(self, changes: Changes, undo: list[tuple[bytes, bytes | int | None]]) -> None:
+        """Keeps what undoes the changes, which are in the order of their instants."""
+        last, instants = self._undo[-1][0] if self._undo else self.floor, changes.instants.tolist()
+        self._undo.extend((instant, *each) for instant, each in zip(instants, undo, strict=True))
+        if instants[0] < last:  # they came after their instant was final: only the relation after all is certain
+            self._forget(last)
+        while len(self._undo) > _MAX_UNDONE:
+            self._forget(self._undo[0][0])
 
     def _forget(self, upto: int) -> None:
         """Forgets how to undo the changes up to an instant."""

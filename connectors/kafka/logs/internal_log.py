@@ -82,11 +82,23 @@ def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
 
 def why_foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
     """Why a record is not the cluster's; None if it is. `cut_over` are the partitions whose cut-over was read."""
-    writer = writer_of(message.headers())
+    writer = dict(message.headers() or []).get(BY_HEADER)
+    if writer is None and message.partition() not in cut_over:
+        return None
+    return why_foreign_writer(writer, cluster)
+
+
+def why_foreign_writer(writer: bytes | None, cluster: str) -> str | None:
+    """Why a record that names this writer is not the cluster's; None if it is.
+
+    >>> why_foreign_writer(b"main/0-17", "main"), why_foreign_writer(None, "main")
+    (None, 'it does not name its writer')
+    """
     if writer is None:
-        return "it does not name its writer" if message.partition() in cut_over else None
-    named, slash, _ = writer.partition("/")
-    return None if slash and named == cluster else f'written by "{writer[:100]}", not by cluster "{cluster}"'
+        return "it does not name its writer"
+    if writer.startswith(f"{cluster}/".encode()):
+        return None
+    return f'written by "{writer.decode(errors="replace")[:100]}", not by cluster "{cluster}"'
 
 
 def why_foreign_result(message: Message, marked_by: str | None) -> str | None:

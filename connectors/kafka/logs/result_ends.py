@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+import polars as pl
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
@@ -30,6 +31,23 @@ def header_instant(headers: Mapping[str, bytes | None], name: str) -> int | None
         return None
     instant = int(text)
     return instant if abs(instant) < FOREVER else None
+
+
+def header_instants(texts: pl.Series) -> pl.Series:
+    """The instants in a header of each record, as `header_instant` returns them.
+
+    >>> header_instants(pl.Series([b"-7", b"x", None], dtype=pl.Binary)).to_list()
+    [-7, None, None]
+    """
+    try:
+        decimal = texts.cast(pl.String)
+    except pl.exceptions.ComputeError:  # some are not UTF-8
+        decimal = pl.Series(
+            [None if text is None else text.decode(errors="replace") for text in texts], dtype=pl.String
+        )
+    decimal = decimal.set(~decimal.str.contains(r"^-?[0-9]{1,20}$"), None)
+    instants = decimal.cast(pl.Int64, strict=False)
+    return instants.set(~instants.is_between(-FOREVER, FOREVER, closed="none"), None)
 
 
 def change_instant(message: Message) -> int | None:

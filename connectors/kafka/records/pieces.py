@@ -12,6 +12,8 @@ from confluent_kafka.admin import AdminClient
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.partition_ends import PartitionEnds
 from connectors.kafka.client.topics import earliest, latest, partitions_of, written
+from connectors.kafka.records.log_pieces import LogPiece
+from connectors.kafka.records.log_reader import LogReader
 from connectors.kafka.records.partition_readers import OffsetRange
 from connectors.kafka.records.range_reader import RangeReader, raise_errors
 from operators.core.errors import ExternalError
@@ -67,6 +69,17 @@ def followed_ranges(ends: PartitionEnds, topic: str, start: Mapping[int, int]) -
 
 def _undecided(topic: str) -> ExternalError:
     return ExternalError(f'a transaction on topic "{topic}" has not been decided within {_DECIDED_S:g} s')
+
+
+def column_pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[tuple[OffsetRange, LogPiece]]:
+    """Like `pieces`, as columns, each piece with its range."""
+    reader = LogReader(settings)
+    try:
+        for wanted in ranges:
+            for piece in raise_errors(reader.read([wanted])[0]):
+                yield wanted, piece
+    finally:
+        reader.close()
 
 
 def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[Message]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
@@ -32,6 +33,7 @@ _PREFETCH = {
 }
 #: The records of a range, piece by piece in offset order; the last piece may be an error.
 Pieces = Iterator[list[Message] | DsmsError]
+_Piece = TypeVar("_Piece")
 
 
 class RangeReader:
@@ -145,7 +147,7 @@ class _PartitionReader:
         return translate(error, f"reading {wanted.topic}/{wanted.partition} at offset {at}")
 
 
-def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
+def raise_errors(pieces: Iterator[_Piece | DsmsError]) -> Iterator[_Piece]:
     """The pieces of a range. An error as the last piece is raised."""
     for piece in pieces:
         if isinstance(piece, DsmsError):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from connectors.formats import JsonEncoder
 from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
-from connectors.kafka.logs.fold import Refused
+from connectors.kafka.logs.changes import Place, Refused
 from connectors.kafka.logs.internal_log import why_foreign_result
 from connectors.kafka.logs.result_ends import header_instant
 from dsms.coordinator.results.encoded_rows import own_rows
@@ -62,7 +62,7 @@ class _Document(msgspec.Struct, omit_defaults=True):
     ts: int | None = None
 
 
-class _Place(msgspec.Struct):
+class _Position(msgspec.Struct):
     partition: int
     offset: int
 
@@ -101,17 +101,21 @@ def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = l
 def _is_change(message: Message, marked_by: str | None, refused: Refused) -> bool:
     headers = dict(message.headers() or [])
     if (reason := why_foreign_result(message, marked_by)) is not None:
-        refused(message, reason)
+        refused(_place(message), reason)
         return False
     if message.value() is None and HEARTBEAT_HEADER in headers:
         return False
     if TS_HEADER in headers and header_instant(headers, TS_HEADER) is None:
-        refused(message, "not a change: its instant is not a number")
+        refused(_place(message), "not a change: its instant is not a number")
         return False
     if headers.get(OP_HEADER, b"+") not in _OPS:
-        refused(message, "not a change: its operation is not +, u or -")
+        refused(_place(message), "not a change: its operation is not +, u or -")
         return False
     return True
+
+
+def _place(message: Message) -> Place:
+    return Place(message.topic(), message.partition(), message.offset())
 
 
 def _line(message: Message, text: bytes) -> Line:
@@ -121,7 +125,7 @@ def _line(message: Message, text: bytes) -> Line:
     ts = header_instant(headers, TS_HEADER)
     raw = msgspec.Raw(text)
     change = _Document(op, None if deleted else raw, raw if deleted else None, ts)
-    place = _Place(message.partition(), message.offset())
+    place = _Position(message.partition(), message.offset())
     # merges two objects: {"op":"+"} and {"partition":0,"offset":7} become {"op":"+","partition":0,"offset":7}
     document = msgspec.json.encode(change)[:-1] + b"," + msgspec.json.encode(place)[1:]
     return Line(place.partition, place.offset + 1, document)
@@ -141,7 +145,7 @@ def _texts(
         bodies = [body if at in wrong else next(encoded) for at, body in enumerate(bodies)]
     for at, (message, body) in enumerate(zip(messages, bodies, strict=True)):
         if at in wrong:
-            refused(message, f"not a {part} of the result: {wrong[at]}")
+            refused(_place(message), f"not a {part} of the result: {wrong[at]}")
         else:
             yield message.offset(), body
 

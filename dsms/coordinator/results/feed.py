@@ -22,8 +22,9 @@ import structlog
 
 from connectors.alarms import Alarms
 from connectors.kafka.client.topics import Partition
+from connectors.kafka.logs.changes import Place
 from connectors.kafka.records.partition_readers import OffsetRange
-from dsms.coordinator.results.change_documents import Followed, Line, Message, lines_of
+from dsms.coordinator.results.change_documents import Followed, Line, lines_of
 from dsms.coordinator.results.events import Changes, Ended, FeedFormat, KeepAlive, Started, rendered
 from dsms.coordinator.results.positions import ResultPosition
 from dsms.coordinator.results.result_log import ResultLog
@@ -212,8 +213,8 @@ class Feeds:
             self._offsets[result.id] = self._fitting(piece, sum(len(line.document) for line in kept))
         return kept
 
-    def _refused(self, message: Message, reason: str) -> None:
-        self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
+    def _refused(self, place: Place, reason: str) -> None:
+        self._alarms.raise_at(place.topic, reason, place.partition, place.offset)
 
     def _fitting(self, piece: OffsetRange, size: int) -> int:
         """The number of offsets, a power of two, of a piece of the wanted bytes, if records are as large as in this

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from connectors.kafka.logs.fold import Refused
+from connectors.kafka.logs.changes import Refused
 from connectors.kafka.logs.followed_fold import FollowedFold
+from connectors.kafka.records.log_pieces import LogPiece
 from connectors.kafka.records.partition_readers import OffsetRange
 from dsms.coordinator.results.decoded_table import DecodedTable
 from dsms.model.objects import Query
@@ -21,8 +22,6 @@ from dsms.tables.sorted_index import Seek
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
-#: A Kafka message; this module uses its offset.
-Message = Any
 #: Rows as a table, or as the values of all columns of the schema.
 Found = pa.Table | list[tuple[Any, ...]]
 #: For how many seconds records are not compacted after they were written: less than `COMPACTED_RESULT` says. Topics of
@@ -41,7 +40,7 @@ class TopicLog(Protocol):
         """The committed records from these offsets on, after the open transactions are decided."""
         ...
 
-    def read(self, wanted: OffsetRange, *, whole: bool) -> Iterator[Sequence[Message]]:
+    def read(self, wanted: OffsetRange, *, whole: bool) -> Iterator[LogPiece]:
         """The records of a range, piece by piece; `whole`: it is the whole partition, not only its last records."""
         ...
 
@@ -182,10 +181,10 @@ class KeptResult:
         """Reads a range. If the budget ends before, the next statement continues where this one stopped."""
         for piece in self._log.read(wanted, whole=not self._loaded):
             if self._loaded:
-                self._fold.add(piece)
+                self._fold.add(piece, wanted.key)
             else:
-                self._fold.take(piece)
-            if piece:
-                self._next[wanted.partition] = piece[-1].offset() + 1
+                self._fold.take(piece, wanted.key)
+            if len(piece):
+                self._next[wanted.partition] = int(piece.offsets[-1]) + 1
             budget.check_relation(self.query.name, self._fold.memory)
         self._next[wanted.partition] = wanted.end

@@ -6,23 +6,22 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.partition_ends import PartitionEnds
 from connectors.kafka.client.topics import topic_ids
-from connectors.kafka.logs.fold import Refused
+from connectors.kafka.logs.changes import Refused
+from connectors.kafka.records.log_pieces import LogPiece
+from connectors.kafka.records.log_reader import LogReader
 from connectors.kafka.records.partition_readers import OffsetRange
-from connectors.kafka.records.pieces import decided_ranges, followed_ranges, pieces
-from connectors.kafka.records.range_reader import RangeReader, raise_errors
+from connectors.kafka.records.pieces import column_pieces, decided_ranges, followed_ranges
+from connectors.kafka.records.range_reader import raise_errors
 from dsms.coordinator.results.kept_result import KeptResult, TopicLog
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 
-#: A Kafka message.
-Message = Any
 _MB = 1024 * 1024
 #: For how many seconds the id of a topic is not asked for again. The system never re-creates the topic of a query.
 _IDENTITY_S = 1.0
@@ -87,12 +86,12 @@ class KeptResults:
 
 
 class KafkaTopicLog:
-    """Result topics in Kafka. The consumers that read the last records are kept and shared."""
+    """Result topics in Kafka. The connections that read the last records are kept and shared."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka, self._admin, self._ends = kafka, kafka.admin(), PartitionEnds(kafka)
         self._identities: dict[str, tuple[str | None, float]] = {}
-        self._reader, self._reading = RangeReader(kafka), threading.Lock()
+        self._reader, self._reading = LogReader(kafka), threading.Lock()
 
     def identity(self, topic: str) -> str | None:
         """The id of the topic, as it was at most a second ago; None: not known."""
@@ -109,15 +108,15 @@ class KafkaTopicLog:
         self._identities.pop(topic, None)
         return decided_ranges(self._admin, topic, next_offsets)
 
-    def read(self, wanted: OffsetRange, *, whole: bool) -> Iterator[Sequence[Message]]:
-        """The records of a range, piece by piece. A whole partition has a consumer of its own."""
+    def read(self, wanted: OffsetRange, *, whole: bool) -> Iterator[LogPiece]:
+        """The records of a range, piece by piece. A whole partition has a reader of its own."""
         if whole:
-            yield from pieces(self._kafka, [wanted])
+            yield from (piece for _, piece in column_pieces(self._kafka, [wanted]))
             return
         with self._reading:
             yield from raise_errors(self._reader.read([wanted])[0])
 
     def close(self) -> None:
-        """Closes the consumers."""
+        """Closes the connections."""
         self._reader.close()
         self._ends.close()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,9 +15,10 @@ from connectors.alarms import Alarms
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import PROGRESS
 from connectors.kafka.client.topics import last_times
+from connectors.kafka.logs.changes import Place
 from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.internal_log import InternalLog
-from connectors.kafka.records.pieces import decided_ranges, pieces
+from connectors.kafka.records.pieces import column_pieces, decided_ranges
 from dsms.coordinator.results.decoded_rows import DecodedRows, decoded_rows
 from dsms.coordinator.results.kept_result import Found, KeptResult
 from dsms.coordinator.results.kept_results import KafkaTopicLog, KeptResults
@@ -39,8 +40,6 @@ from dsms.tables.sought_values import SoughtValues
 from dsms.tables.wanted_keys import KeyWriter
 from operators.core.errors import DsmsError, ExternalError, UserError
 
-#: A Kafka message; this module uses its topic, partition and offset.
-Message = Any
 #: Kept results by the ids of their queries. They stay for the statement that has them.
 Ready = Mapping[str, KeptResult]
 #: The most seconds to wait until an instant is final in all results of a SELECT at which all of them are known.
@@ -245,8 +244,8 @@ class Relations:
         return rows.table
 
     def _folded(self, item: Query, schema: pa.Schema, fold: Fold, budget: Budget) -> tuple[Fold, DecodedRows]:
-        for piece in pieces(self._kafka, decided_ranges(self._admin, item.topic)):
-            fold.take(piece)
+        for wanted, piece in column_pieces(self._kafka, decided_ranges(self._admin, item.topic)):
+            fold.take(piece, wanted.key)
             budget.check_relation(item.name, fold.bytes)
         return fold, decoded_rows(list(fold.values()), schema, item.format)
 
@@ -265,8 +264,8 @@ class Relations:
         places = [(source.topic, partition) for partition in range(source.partitions)]
         return reasons(source, last_times(self._admin, places), time.time_ns() // 1_000_000)
 
-    def _refused(self, message: Message, reason: str) -> None:
-        self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
+    def _refused(self, place: Place, reason: str) -> None:
+        self._alarms.raise_at(place.topic, reason, place.partition, place.offset)
 
     def _frontiers(self, queries: Iterable[Query]) -> dict[str, int]:
         results = {id: places for query in queries for id, places in result_partitions_of(query).items()}

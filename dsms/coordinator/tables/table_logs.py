@@ -22,15 +22,16 @@ from connectors.alarms import Alarms
 from connectors.formats import JsonEncoder
 from connectors.kafka.client.config import KafkaSettings
 from connectors.kafka.client.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
+from connectors.kafka.logs.changes import Place
 from connectors.kafka.logs.fold import Fold
 from connectors.kafka.logs.followed_fold import FollowedFold
 from connectors.kafka.logs.internal_log import writer_headers
 from connectors.kafka.records.column_writer import TransactionalWriter, transactional_writer
+from connectors.kafka.records.log_pieces import MessagePiece
 from connectors.kafka.records.pieces import decided_ranges, pieces
 from connectors.kafka.records.record_columns import Headers, Records
 from dsms.coordinator.results.decoded_rows import decoded_rows
 from dsms.coordinator.results.decoded_table import DecodedTable
-from dsms.coordinator.results.relations import Message
 from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
@@ -130,9 +131,10 @@ class ClusterTables:
         """The rows at an earlier instant, from the start of the log."""
         bad, marked_by = self._folded[table.id].fold.bad, table.source.marked_by
         fold = Fold(keyed=True, at=at, bad=bad, refused=self._refused, marked_by=marked_by)
-        for piece in pieces(self._kafka, decided_ranges(self._admin, table.topic, table.source.start)):
-            fold.take(piece)
-            budget.check()
+        for unread in decided_ranges(self._admin, table.topic, table.source.start):
+            for piece in pieces(self._kafka, [unread]):
+                fold.take(MessagePiece(piece), unread.key)
+                budget.check()
         budget.check_relation(table.name, fold.bytes)
         return decoded_rows(list(fold.values()), table.schema).table
 
@@ -152,8 +154,8 @@ class ClusterTables:
         decoded = DecodedTable(fold, table.schema, "json")
         return _FoldedLog(table.source.id, fold, decoded, dict(table.source.start))
 
-    def _refused(self, message: Message, reason: str) -> None:
-        self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
+    def _refused(self, place: Place, reason: str) -> None:
+        self._alarms.raise_at(place.topic, reason, place.partition, place.offset)
 
     def keep_indexes(self, catalog: Catalog) -> None:
         """Frees the indexes that the catalog does not have any more."""
@@ -196,7 +198,7 @@ class ClusterTables:
             log = self._folded[table.id] = self._log_of(table)
         for unread in decided_ranges(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
-                log.fold.take(piece)
+                log.fold.take(MessagePiece(piece), unread.key)
             log.next[unread.partition] = unread.end
         return log.fold
 

@@ -31,19 +31,9 @@ class OneTable:
         return 7
 
 
-class NoKafka:
-    """Settings of a Kafka that is never asked."""
-
-    def admin(self) -> None:
-        return None
-
-    def consumer(self, **_: object) -> None:
-        return None
-
-
 @pytest.fixture
 def relations() -> Relations:
-    return Relations(cast(KafkaSettings, NoKafka()), "test", OneTable(), cast(Alarms, None), 1)
+    return Relations(KafkaSettings("127.0.0.1:1"), "test", OneTable(), cast(Alarms, None), 1)
 
 
 @pytest.fixture

@@ -6,12 +6,11 @@ import datetime as dt
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from dsms.tables.one_time_query import one_time_query_of
 from dsms.tables.sorted_index import Seek, SortedIndex
 from dsms.tables.sought_values import Sought, sought_values
 from dsms.testing import LocalSession
+from tests.support.message_pieces import piece_of
 
 SCHEMA = pa.schema(
     [("k", pa.int32()), ("a", pa.int32()), ("x", pa.float64()), ("s", pa.string()), ("moment", pa.timestamp("us"))]
@@ -131,7 +131,7 @@ class Relation:
         for key, values in changes:
             self.instant += 1
             row = None if values is None else (key, *values)
-            self.fold.add([cast(Message, Record(self.instant, key, row))])
+            self.fold.add(piece_of([Record(self.instant, key, row)]), ("t", 0))
             self.model = {each: kept for each, kept in self.model.items() if each != key}
             self.model |= {} if row is None else {key: row}
         self.fold.advance(self.instant)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.kafka.records.log_pieces import MessagePiece
 from connectors.kafka.records.partition_readers import OffsetRange
 from dsms.coordinator.results.kept_result import KeptResult
 from dsms.coordinator.results.kept_results import KeptResults
@@ -21,6 +22,7 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Query
 from dsms.tables.select_budget import Budget, LimitExceeded
 from operators.core.delta import FOREVER
+from tests.support.message_pieces import piece_of
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
 QUERY = Query(name="q", id="o1", sql="", kind="view", select="", topic="t", partitions=2)
@@ -93,11 +95,11 @@ class ScriptedLog:
             OffsetRange(topic, number, starts[number], end) for number, end in enumerate(ends) if end > starts[number]
         ]
 
-    def read(self, wanted: OffsetRange, *, whole: bool) -> Iterator[Sequence[Record]]:
+    def read(self, wanted: OffsetRange, *, whole: bool) -> Iterator[MessagePiece]:
         self.reads.append(wanted)
         found = [each for each in self.partitions[wanted.partition] if wanted.start <= each.offset() < wanted.end]
-        yield found[:1]
-        yield found[1:]
+        yield piece_of(found[:1])
+        yield piece_of(found[1:])
 
 
 def budget() -> Budget:
