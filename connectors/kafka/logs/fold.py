@@ -12,6 +12,8 @@ from operators.core.delta import BEGINNING, FOREVER
 
 #: The memory of a row in addition to the bytes of its key and value.
 ROW_BYTES = 100
+#: What undoes a change: the key and the row before, or the row and the number of copies to add.
+Undo = tuple[bytes, bytes | int | None]
 
 
 class Fold:
@@ -61,16 +63,15 @@ class Fold:
     def _skip(self, changes: Changes) -> None:
         self.later += len(changes)
 
-    def _apply(self, changes: Changes) -> list[tuple[bytes, bytes | int | None]]:
-        """Applies changes. Returns, for each, what undoes it: the key and the row before, or the row and the number of
-        copies to add."""
+    def _apply(self, changes: Changes) -> list[Undo]:
+        """Applies changes; returns what undoes each."""
         if len(changes):
             self.last = max(self.last, int(changes.instants.max()))
         return self._put(changes) if self.keyed else self._add(changes)
 
-    def _put(self, changes: Changes) -> list[tuple[bytes, bytes | int | None]]:
+    def _put(self, changes: Changes) -> list[Undo]:
         """Replaces or removes the row of each key."""
-        rows, size, undo = self.rows, 0, list[tuple[bytes, bytes | int | None]]()
+        rows, size, undo = self.rows, 0, list[Undo]()
         for key, row, gone in zip(changes.keys, changes.rows, changes.gone.tolist(), strict=True):
             key = key or b""
             if (before := rows.get(key)) is not None:
@@ -84,9 +85,9 @@ class Fold:
         self.bytes += size
         return undo
 
-    def _add(self, changes: Changes) -> list[tuple[bytes, bytes | int | None]]:
+    def _add(self, changes: Changes) -> list[Undo]:
         """Adds or removes a copy of each row."""
-        undo = list[tuple[bytes, bytes | int | None]]()
+        undo = list[Undo]()
         for row, gone in zip(changes.rows, changes.gone.tolist(), strict=True):
             row, count = row or b"", -1 if gone else 1
             self.bag[row] += count

@@ -5,12 +5,13 @@ It reads nothing itself: the caller passes the records.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from connectors.kafka.client.topics import Partition
 from connectors.kafka.logs.changes import Changes, Refused, joined
-from connectors.kafka.logs.fold import ROW_BYTES, Fold
+from connectors.kafka.logs.fold import ROW_BYTES, Fold, Undo
 from connectors.kafka.records.log_pieces import LogPiece
 from operators.core.delta import BEGINNING
 
@@ -47,7 +48,9 @@ class FollowedFold(Fold):
         self._waiting: list[Changes] = []
         self._waiting_bytes = 0
         self._undoable = False
-        self._undo: deque[tuple[int, bytes, bytes | int | None]] = deque()
+        #: What undoes the last changes, by the order of their instants.
+        self._undo_instants: list[int] = []
+        self._undo: list[Undo] = []
 
     @property
     def memory(self) -> int:
@@ -80,12 +83,12 @@ class FollowedFold(Fold):
 
     def changed_after(self, instant: int) -> set[bytes]:
         """The keys whose rows have changed after a known instant."""
-        return {key for _, key, _ in self._undone(instant)}
+        return {key for key, _ in self._undone(instant)}
 
     def rows_of(self, keys: Collection[bytes], instant: int) -> dict[bytes, bytes]:
         """The rows of those of the keys that have one at a known instant."""
         rows = {key: row for key in keys if (row := self.rows.get(key)) is not None}
-        for _, key, before in self._undone(instant):
+        for key, before in self._undone(instant):
             if key in keys:
                 rows.pop(key, None)
                 if isinstance(before, bytes):
@@ -95,17 +98,14 @@ class FollowedFold(Fold):
     def bag_at(self, instant: int) -> Counter[bytes]:
         """The rows without keys at a known instant, with the numbers of their copies."""
         bag = Counter(self.bag)
-        for _, row, count in self._undone(instant):
+        for row, count in self._undone(instant):
             assert isinstance(count, int)
             bag[row] += count
         return bag
 
-    def _undone(self, instant: int) -> Iterable[tuple[int, bytes, bytes | int | None]]:
-        """The changes after the instant, the last first."""
-        for change in reversed(self._undo):
-            if change[0] <= instant:
-                return
-            yield change
+    def _undone(self, instant: int) -> Iterable[Undo]:
+        """What undoes the changes after the instant, the last first."""
+        return reversed(self._undo[bisect_right(self._undo_instants, instant) :])
 
     def _skip(self, changes: Changes) -> None:
         super()._skip(changes)
@@ -114,13 +114,13 @@ class FollowedFold(Fold):
             self._waiting_bytes += changes.bytes + ROW_BYTES * len(changes)
             self.greatest = max(self.greatest, int(changes.instants.max()))
 
-    def _apply(self, changes: Changes) -> list[tuple[bytes, bytes | int | None]]:
+    def _apply(self, changes: Changes) -> list[Undo]:
         undo = super()._apply(changes)
         self.greatest = max(self.greatest, self.last)
         if self.dirty is not None:
             self._note(self.dirty, {changed for changed, _ in undo})
         if self._undoable and undo:
-            self._keep(changes, undo)
+            self._keep(changes.instants.tolist(), undo)
         return undo
 
     def _note(self, dirty: set[bytes], changed: set[bytes]) -> None:
@@ -129,17 +129,20 @@ class FollowedFold(Fold):
         if len(dirty) > max(_MIN_CHANGED, len(rows) // _MAX_CHANGED_SHARE):
             self.dirty = None
 
-    def _keep(self, changes: Changes, undo: list[tuple[bytes, bytes | int | None]]) -> None:
-        """Keeps what undoes the changes, which are in the order of their instants."""
-        last, instants = self._undo[-1][0] if self._undo else self.floor, changes.instants.tolist()
-        self._undo.extend((instant, *each) for instant, each in zip(instants, undo, strict=True))
+    def _keep(self, instants: list[int], undo: list[Undo]) -> None:
+        """Keeps what undoes changes in the order of their instants."""
+        last = self._undo_instants[-1] if self._undo else self.floor
         if instants[0] < last:  # they came after their instant was final: only the relation after all is certain
             self._forget(last)
-        while len(self._undo) > _MAX_UNDONE:
-            self._forget(self._undo[0][0])
+            late = bisect_right(instants, last)
+            instants, undo = instants[late:], undo[late:]
+        self._undo_instants += instants
+        self._undo += undo
+        if len(self._undo) > _MAX_UNDONE:
+            self._forget(self._undo_instants[-_MAX_UNDONE - 1])
 
     def _forget(self, upto: int) -> None:
         """Forgets how to undo the changes up to an instant."""
-        while self._undo and self._undo[0][0] <= upto:
-            self._undo.popleft()
+        count = bisect_right(self._undo_instants, upto)
+        del self._undo_instants[:count], self._undo[:count]
         self.floor = max(self.floor, upto)

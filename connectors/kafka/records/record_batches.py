@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer, validity
 from connectors.formats.binary_column import PADDING, BinaryColumn, Ints
+from connectors.kafka.client.names import BY_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.native.library import OLD_FORMAT, GrowingColumn, Rows, library
 from operators.core.errors import ExternalError
 
@@ -37,6 +38,8 @@ LARGEST_BATCH = 256 << 20
 #: that together expand to gigabytes could be in memory at once.
 PIECE_BYTES = 32 << 20
 _XERIAL = b"\x82SNAPPY\x00"
+#: The headers that a reader usually asks for one after another; they are decoded at once.
+_USUAL_HEADERS = (BY_HEADER, TS_HEADER, OP_HEADER, HEARTBEAT_HEADER)
 _CODES = {
     -1: "truncated",
     -2: "a varint does not end",
@@ -128,6 +131,7 @@ class BatchPiece:
         self.offsets, self._times, self._values = rows.offsets, rows.times, rows.value_values()
         #: The number of bytes of all values.
         self.size = rows.value_bytes
+        self._usual: _Decoding | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -146,7 +150,11 @@ class BatchPiece:
 
     def header(self, name: str) -> pl.Series:
         """The last value of a header of each record, as bytes; null if the record lacks it."""
-        return self._decode(headers=(name.encode(),)).header(0)
+        if name not in _USUAL_HEADERS:
+            return self._decode(headers=(name.encode(),)).header(0)
+        if self._usual is None:
+            self._usual = self._decode(headers=tuple(each.encode() for each in _USUAL_HEADERS))
+        return self._usual.header(_USUAL_HEADERS.index(name))
 
     def before(self, offset: int) -> BatchPiece:
         """The records below an offset."""
