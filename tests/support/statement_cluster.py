@@ -20,6 +20,7 @@ from dsms.model.dropped_topics import DroppedTopic
 from dsms.model.objects import FirstOffsets, Query, Source
 from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Name
 from dsms.placement.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.planner.physical.cost.estimate import Statistics
 from operators.core.errors import ExternalError, Fenced
@@ -136,10 +137,11 @@ class MemoryLogEnds:
 
 
 class MemoryTables:
-    """Records the statements about rows that were run."""
+    """Records the statements about rows that were run. As in a cluster, one at a time may use the tables."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
+        self._running = threading.Lock()
 
     def select(self, statement: Any, principal: Principal, cancelled: threading.Event) -> StatementResult:
         return self.write(statement, principal)
@@ -154,7 +156,22 @@ class MemoryTables:
     load = look_up = write
     run = select
 
-    def send_heartbeats(self) -> None: ...
+    @contextmanager
+    def locked_empty(self, name: Name) -> Iterator[dict[int, int]]:
+        with self._alone():
+            yield {}
+
+    def send_heartbeats(self) -> None:
+        with self._alone():
+            pass
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        assert self._running.acquire(blocking=False), "it would wait for itself"
+        try:
+            yield
+        finally:
+            self._running.release()
 
 
 class StatementCluster:

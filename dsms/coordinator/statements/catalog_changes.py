@@ -60,7 +60,7 @@ def _follow_up(change: Change[StatementResult], parts: ClusterParts) -> None:
     for source in after.sources():
         if source.id not in known:
             parts.facts.topics.offer_schema(source)
-    if any(table.id not in known for table in after.tables()):
+    if any(table.id not in known for table in after.written_tables()):
         parts.tables.send_heartbeats()
     if _newly_paused(before, after):
         parts.plans.await_stopped(after.version)

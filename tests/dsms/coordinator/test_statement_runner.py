@@ -62,6 +62,13 @@ def test_each_statement_sees_what_those_before_it_did(cluster: StatementCluster)
     assert results[1].rows[0][2] == "paused" and cluster.topics.deleted == ["dsms.q"]
 
 
+def test_a_statement_that_holds_a_table_does_not_wait_for_itself(cluster: StatementCluster) -> None:
+    """The table gets a new id, but no statement writes it any more, so its readers need no heartbeats."""
+    cluster.execute("CREATE STREAM a (k INT, v INT, at BIGINT) ORDER BY at SOURCE 'a' PARTITIONS 1")
+    cluster.execute("CREATE TABLE kept (k INT PRIMARY KEY, v INT); INSERT INTO kept SELECT k, v FROM a")
+    assert [table.filled_by for table in cluster.store.catalog.tables()] == ["kept_insert"]
+
+
 def test_a_pause_waits_for_executors_without_a_lock(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors("PAUSE QUERY q") as pause:
         cluster.execute("CREATE QUERY other AS SELECT k FROM R(S); SHOW QUERIES; SELECT k FROM base")
