@@ -185,6 +185,7 @@ def main(  # noqa: PLR0913 one parameter an option
         # imported only here: this import takes as long as the start of the JVM, which runs in the other thread
         from dsms.executor.process import ExecutorProcess
         from dsms.spark.engine import SparkEngine
+        from dsms.spark.task_slots import SHORTCUT as LONG_TASKS
         from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports
         from dsms.telemetry.telemetry import Telemetry
 
@@ -193,7 +194,9 @@ def main(  # noqa: PLR0913 one parameter an option
         renew = partial(renewed_session, master=master, scratch=settings.scratch, targets=partitions, host=driver_host)
         process = ExecutorProcess(
             replace(settings, observer=epochs),
-            lambda: SparkEngine(session.result(), renew, settings.scratch),
+            lambda: SparkEngine(
+                session.result(), renew, settings.scratch, long_tasks=settings.one_machine and LONG_TASKS.on(os.environ)
+            ),
             stopping,
             Watchdog().progress,
         )

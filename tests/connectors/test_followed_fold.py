@@ -41,7 +41,7 @@ STEPS = st.lists(st.tuples(st.lists(CHANGES, max_size=4), st.integers(0, 9)), ma
 def test_relations_from_the_floor_on_are_known(most: int, steps: list[tuple[list[Change], int]]) -> None:
     fold, waiting, applied, at = FollowedFold(keyed=True, at=-1), list[Change](), list[Change](), -1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(followed_fold, "_MAX_UNDONE", most)
+        patch.setattr(followed_fold, "MAX_UNDONE", most)
         for changes, instant in steps:
             fold.add(piece_of(changes), ("t", 0))
             fold.advance(instant)

@@ -16,7 +16,7 @@ from connectors.kafka.records.log_pieces import LogPiece
 from operators.core.delta import BEGINNING
 
 #: The most changes that can be undone, and that a SELECT at an instant just past undoes in a copy.
-_MAX_UNDONE = 50_000
+MAX_UNDONE = 50_000
 #: The changed rows that are noted, as a share of all, and at least.
 _MAX_CHANGED_SHARE, _MIN_CHANGED = 8, 1_000
 
@@ -138,8 +138,8 @@ class FollowedFold(Fold):
             instants, undo = instants[late:], undo[late:]
         self._undo_instants += instants
         self._undo += undo
-        if len(self._undo) > _MAX_UNDONE:
-            self._forget(self._undo_instants[-_MAX_UNDONE - 1])
+        if len(self._undo) > MAX_UNDONE:
+            self._forget(self._undo_instants[-MAX_UNDONE - 1])
 
     def _forget(self, upto: int) -> None:
         """Forgets how to undo the changes up to an instant."""
