@@ -15,13 +15,11 @@ from pathlib import Path
 
 from dsms.spark.session import SparkSession
 from dsms.spark.stream import FragmentStream
-from dsms.spark.task_slots import TaskSlots
 from operators.core.errors import DsmsError
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 try:
-    directories = Path(sys.argv[1]), Path(sys.argv[1]).parent
-    FragmentStream(spark, "f", directories, {}, print, TaskSlots(spark, directories[1])).start()
+    FragmentStream(spark, "f", (Path(sys.argv[1]), Path(sys.argv[1]).parent), {}, print, None).start()
 except DsmsError as error:
     print(f"refused: {error}")
 spark.stop()

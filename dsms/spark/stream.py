@@ -31,19 +31,17 @@ log = structlog.get_logger()
 class Batch:
     """The messages of the source stage of a batch. They are computed by `run`, or earlier by `read`."""
 
-    def __init__(self, slots: TaskSlots, sent: DataFrame, read: Iterable[Envelope] = ()) -> None:
-        self._slots, self._sent, self._read = slots, sent, read
+    def __init__(self, sent: DataFrame, read: Iterable[Envelope] = ()) -> None:
+        self._sent, self._read = sent, read
 
     def read(self) -> tuple[list[Envelope], Batch]:
         """Runs the source stage as a separate Spark job. Returns its messages to the driver, and the batch whose `run`
         is next.
         """
-        table = self._collected(self._sent)
+        table = _collected(self._sent)
         to_driver = pc.equal(table.column("stage"), pa.scalar(DRIVER, pa.int32()))
         read = list(envelopes(table.filter(to_driver)))
-        return read, Batch(
-            self._slots, self._sent.sparkSession.createDataFrame(table.filter(pc.invert(to_driver))), read
-        )
+        return read, Batch(self._sent.sparkSession.createDataFrame(table.filter(pc.invert(to_driver))), read)
 
     def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
         """Runs all `stages` as one Spark job, with an exchange before each, and yields the messages to the driver. A
@@ -54,23 +52,23 @@ class Batch:
             exchanged = rows.repartitionById(targets, rows.target)
             rows = exchanged.mapInArrow(stage, ENVELOPE)
         yield from self._read
-        yield from envelopes(self._collected(rows))
+        yield from envelopes(_collected(rows))
 
-    def _collected(self, rows: DataFrame) -> pa.Table:
-        """Runs the job and returns its rows. Raises the DsmsError that a worker has raised, or one with Spark's
-        reason."""
-        try:
-            with self._slots.for_job():
-                collected: pa.Table = rows.toArrow()
-            return collected
-        except (PySparkException, Py4JJavaError) as error:
-            raise reason_of(error) from error
+
+def _collected(rows: DataFrame) -> pa.Table:
+    """Runs the job and returns its rows. Raises the DsmsError that a worker has raised, or one with Spark's reason."""
+    try:
+        collected: pa.Table = rows.toArrow()
+        return collected
+    except (PySparkException, Py4JJavaError) as error:
+        raise reason_of(error) from error
 
 
 class FragmentStream:
     """A Structured Streaming query that runs until it is stopped or `on_batch` raises. Its batches are planned by
     `calls`. `directories` are that of Spark's checkpoint, whose files are not needed later, because recovery reads the
-    manifest, and that of the plan server's socket. If the `slots` have long-running tasks, these compute all batches.
+    manifest, and that of the plan server's socket. Long-running tasks in the `slots` compute the batches; Spark's jobs
+    do if that is None.
     """
 
     def __init__(
@@ -80,11 +78,11 @@ class FragmentStream:
         directories: tuple[Path, Path],
         calls: Calls,
         on_batch: Callable[[Batch | TaskBatch], None],
-        slots: TaskSlots,
+        slots: TaskSlots | None,
     ) -> None:
-        self._spark, self._name, self._on_batch, self._slots = spark, name, on_batch, slots
+        self._spark, self._name, self._on_batch = spark, name, on_batch
         self._checkpoint, sockets = directories
-        self._long = LongBatch(calls, slots, on_batch) if slots.long_tasks else None
+        self._long = LongBatch(calls, slots, on_batch) if slots else None
         self._plans = PlanServer(sockets, self._long.calls if self._long else calls)
         self._query: StreamingQuery | None = None
         self._failed: DsmsError | None = None
@@ -126,7 +124,7 @@ class FragmentStream:
         helper_processes.end_helpers(self._name, self._spark)
         try:
             if self._long is None:
-                self._on_batch(Batch(self._slots, rows))
+                self._on_batch(Batch(rows))
             else:
                 self._long.run()
         except DsmsError as error:

@@ -45,9 +45,9 @@ class TaskSlots:
     Other orders wait until there is no job, and start the tasks again.
     """
 
-    def __init__(self, session: SparkSession, sockets: Path, *, long_tasks: bool = True) -> None:
-        """`sockets` is the directory of the tasks' sockets. If `long_tasks` is false, there are only Spark's jobs."""
-        self._session, self._sockets, self.long_tasks = session, sockets, long_tasks
+    def __init__(self, session: SparkSession, sockets: Path) -> None:
+        """`sockets` is the directory of the tasks' sockets."""
+        self._session, self._sockets = session, sockets
         self._changed = threading.Condition()
         self._jobs, self._running = 0, 0
         self._tasks: LongTasks | None = None

@@ -89,7 +89,7 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     refuse_other_systems(cursor)
     for words in sorted(starts, key=len, reverse=True):  # SHOW CREATE comes before SHOW
         if cursor.accept(*words):
-            creates = words[0] in ("CREATE", "REGISTER") and words[-1] not in ("INDEX", "SCHEMA")
+            creates = words[0] in ("CREATE", "REGISTER") and words[-1] not in ("INDEX", "SCHEMA", "SINK")
             if creates and cursor.accept("IF", "NOT", "EXISTS"):
                 place = place_of(cursor.tokens[cursor.at - 3])
                 return _if_not_exists(starts[words](cursor, label), place, cursor.sql)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 
 import msgspec
@@ -29,9 +30,10 @@ _OPTIONS, _MOST_S = ("TABLE", "EVERY", "CHANGES"), 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class CreateSink(st.Statement):
-    """`CREATE SINK name FROM result INTO 'target' [WITH (table = …, every = seconds, changes = true)]`."""
+    """`CREATE SINK [IF NOT EXISTS] name FROM result INTO 'target' [WITH (table = …, every = …, changes = true)]`."""
 
     name: st.Name
+    if_not_exists: bool
     result: st.Name
     target: str
     target_place: st.TextLocation
@@ -57,6 +59,7 @@ class DropSink(st.Statement):
 
 
 def _parse_create(cursor: Cursor, _: st.Name | None) -> CreateSink:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("sink name")
     cursor.expect("FROM")
     result = cursor.object_name("name")
@@ -67,7 +70,7 @@ def _parse_create(cursor: Cursor, _: st.Name | None) -> CreateSink:
     place = place_of(target := cursor.next())
     clauses = options(cursor, _OPTIONS) if cursor.accept("WITH") else ()
     cursor.end()
-    return CreateSink(name, result, target.text, place, clauses, cursor.sql)
+    return CreateSink(name, if_not_exists, result, target.text, place, clauses, cursor.sql)
 
 
 def _parse_alter(cursor: Cursor, _: st.Name | None) -> RestartSink:
@@ -88,6 +91,9 @@ def _parse_drop(cursor: Cursor, _: st.Name | None) -> DropSink:
 def _create(statement: CreateSink, catalog: Catalog, environment: Environment) -> Applied:
     check_name(statement.name)
     if statement.name.text.lower() in catalog.sinks:
+        if statement.if_not_exists:
+            message = f'sink "{statement.name.text}" already exists; nothing was done'
+            return catalog, StatementResult("CREATE SINK", message, name=statement.name.text)
         raise statement.name.place.error(
             f'a sink named "{statement.name.text}" already exists', "drop it first or choose another name"
         )
@@ -168,13 +174,21 @@ def _place(sink: KeptSink) -> tuple[str, str]:
 
     >>> _place(KeptSink(name="s", result="hot", target="iceberg:/lake/", known_as="hot"))
     ('iceberg:/lake', 'dsms.hot')
-    >>> _place(KeptSink(name="s", result="hot", target="delta:/lake", known_as="hot"))
-    ('delta:/lake', '')
+    >>> _place(KeptSink(name="s", result="hot", target="delta:/lake/./a//b", known_as="hot"))
+    ('delta:/lake/a/b', '')
     """
-    target, table = sink.target.rstrip("/"), sink.table or sink.known_as
+    target, table = _as_usual(sink.target), sink.table or sink.known_as
     if target.startswith(ICEBERG):
         return target, table if "." in table else f"{NAMESPACE}.{table}"
     return target, table if "://" in target and not is_lake(target) else ""
+
+
+def _as_usual(target: str) -> str:
+    """The usual spelling of a target in a directory; other targets stay as they are, but without a slash at the end."""
+    scheme, slash, path = target.partition("/")
+    if "://" in target or not slash:
+        return target.rstrip("/")
+    return scheme + posixpath.normpath(slash + path.lstrip("/"))
 
 
 def _restart(statement: RestartSink, catalog: Catalog, environment: Environment) -> Applied:
@@ -201,7 +215,7 @@ KINDS = (
         changed_names=changes_named,
         read_name=lambda statement: statement.result,
         role="administrator",
-        words=("FROM", "INTO", "WITH", *_OPTIONS),
+        words=("IF", "NOT", "EXISTS", "FROM", "INTO", "WITH", *_OPTIONS),
     ),
     StatementKind(
         statement=RestartSink,

@@ -88,7 +88,10 @@ def test_two_sinks_have_two_names_and_two_targets(cluster: StatementCluster) -> 
         cluster.execute("CREATE SINK S FROM q INTO '/lake/other'")
     with pytest.raises(SqlError, match='sink "s" writes to this target'):
         cluster.execute("CREATE SINK other FROM base INTO '/lake/base'")
-    cluster.execute("CREATE SINK base FROM q INTO '/lake/other'")  # objects have names of their own
+    kept = created(cluster)
+    answer = cluster.execute("CREATE SINK IF NOT EXISTS S FROM q INTO '/lake/other'")[0]
+    assert (answer.message, created(cluster)) == ('sink "S" already exists; nothing was done', kept)
+    cluster.execute("CREATE SINK IF NOT EXISTS base FROM q INTO '/lake/other'")  # objects have names of their own
     assert [row[0] for row in shown(cluster)] == ["s", "base"]
 
 
@@ -96,6 +99,8 @@ def test_two_sinks_have_two_names_and_two_targets(cluster: StatementCluster) -> 
     ("first", "second"),
     [
         ("base INTO '/lake/a'", "base INTO '/lake/a/'"),
+        ("base INTO '/lake/a'", "base INTO '/lake/./a'"),
+        ("base INTO 'delta:/lake/a/b'", "base INTO 'delta:/lake/a//b/.'"),
         ("base INTO '/lake/a'", "q INTO '/lake/a'"),
         ("base INTO 'delta:/lake/a'", "q INTO 'delta:/lake/a'"),
         ("base INTO 'iceberg:/lake/a'", "q INTO 'iceberg:/lake/a' WITH (table = 'dsms.base')"),
