@@ -130,7 +130,8 @@ class Delta:
         >>> Delta.of([("+", {"a": 1, "b": 2}, 5)]).select_columns({"b", "c"}).columns
         ['b']
         """
-        return Delta(self.frame.select(*(name for name in self.columns if name in names), *RESERVED))
+        # by name, not by an expression, which takes four times as long for a few rows
+        return Delta(self.frame[[*(name for name in self.columns if name in names), *RESERVED]])
 
     def negate(self) -> Delta:
         """The same elements with opposite weights: `d + d.negate()` is the empty collection."""

@@ -26,6 +26,7 @@ DELETE = "-"
 LATE = "late: "
 _OPS = ("+", "u", "-")
 _OP = "__op"
+_NO_END = pl.Series(TO, [FOREVER], dtype=pl.Int64)
 #: These replace an instant from outside the value if it is not a number, or if it is too large.
 NO_NUMBER, OUT_OF_RANGE = FOREVER, FOREVER - 1
 _NO_WHOLE_NUMBER = "invalid instant: not a whole number"
@@ -202,14 +203,14 @@ class Intake:
                 for offset, ts in zip(offsets[late], instants[late], strict=True)
             ]
             frame = frame.filter(~pl.Series(late))
-        order = pl.col(ORDER) + (arrivals.partition << ORDER_SHIFT)
-        elements = frame.with_columns(order, pl.lit(FOREVER, pl.Int64).alias(TO))
+        order = frame[ORDER] + (arrivals.partition << ORDER_SHIFT)
+        elements = frame.with_columns(order, _NO_END.new_from_index(0, frame.height))
         marks = None
         if checked is not None:
             least = checked.least.filter(pl.Series(checked.keeps)).filter(~pl.Series(late))
             marks, after = order_marks(least, elements, clock.high), replace(after, orders=checked.orders)
         return Admitted(
-            Delta(elements.select(*self.source.schema.names, FROM, TO, WEIGHT, ORDER)),
+            Delta(elements[[*self.source.schema.names, FROM, TO, WEIGHT, ORDER]]),
             tuple(sorted(dead, key=lambda letter: letter.offset)),
             after,
             marks,

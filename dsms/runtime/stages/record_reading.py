@@ -44,6 +44,7 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema, *, keys: boo
 #: skips it.
 FOREIGN = "it does not name the cluster as its writer; only the cluster may write to the log of a table"
 SKIPPED = "skipped by a statement"
+_NO_INSTANT = pl.Series([None], dtype=pl.Int64)
 
 
 def arrivals_of(
@@ -110,7 +111,7 @@ def _instants(source: Source, piece: LogPiece) -> pl.Series:
     """The instant in the header, or else the record's timestamp; null if instants are read from a column. For a header
     without a valid instant this is a value that the intake refuses."""
     if source.timestamp is not None:
-        return pl.repeat(None, len(piece), dtype=pl.Int64, eager=True)
+        return _NO_INSTANT.new_from_index(0, len(piece))
     texts, times = piece.header(TS_HEADER), pl.Series(piece.timestamps(), dtype=pl.Int64)
     if texts.null_count() == len(texts):
         return times
