@@ -41,6 +41,15 @@ class Echo:
         yield outbox.batch()
 
 
+@dataclass(frozen=True)
+class Crash:
+    """An order that kills its process."""
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield from ()
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     scratch = tmp_path_factory.mktemp("spark") / "scratch"
@@ -118,11 +127,17 @@ def test_a_bug_is_named_and_other_tasks_begin(slots: TaskSlots) -> None:
     assert len(said(slots, [Echo(1), Echo(2)])) == 2
 
 
-def test_a_killed_worker_is_replaced(slots: TaskSlots) -> None:
+def test_a_worker_that_is_killed_by_an_order_is_replaced(slots: TaskSlots) -> None:
+    with pytest.raises(WorkerDied):
+        slots.run(cast(Any, [Echo(1), Crash()]))
+    assert [number for number, _ in said(slots, [Echo(1), Echo(2)])] == [1, 2]
+
+
+def test_a_worker_that_is_killed_meanwhile_disturbs_nobody(slots: TaskSlots) -> None:
     _, victim = said(slots, [Echo(1), Echo(2)])[1]
     os.kill(victim, signal.SIGKILL)
-    with pytest.raises(WorkerDied):
-        slots.run(cast(Any, [Echo(1), Echo(2)]))
+    tasks = slots._tasks
+    assert tasks is not None and wait_until(lambda: tasks.ended, 30)
     found = said(slots, [Echo(1), Echo(2)])
     assert [number for number, _ in found] == [1, 2] and victim not in dict(found).values()
 

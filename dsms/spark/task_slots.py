@@ -13,7 +13,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ class TaskSlots:
         that they send. Raises the DsmsError that a task has raised, or one with the reason why it failed."""
         with self._changed:
             self._changed.wait_for(lambda: not self._jobs)
-            tasks = self._tasks = self._tasks or LongTasks(self._session, self._sockets)
+            tasks = self._running_tasks()
             self._running += 1
         try:
             return tasks.run(orders)
@@ -85,6 +85,17 @@ class TaskSlots:
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
+
+    def _running_tasks(self) -> LongTasks:
+        """The tasks; new ones if there are none, or if one has ended while there was nothing to do."""
+        if self._tasks is not None and self._tasks.ended and not self._running:
+            self._end_tasks()
+        if self._tasks is None:
+            try:
+                self._tasks = LongTasks(self._session, self._sockets)
+            except (PySparkException, Py4JError) as error:
+                raise reason_of(error) from error
+        return self._tasks
 
     def _end_tasks(self) -> None:
         if self._tasks is not None:
@@ -100,7 +111,7 @@ class LongTasks:
         count = session.sparkContext.defaultParallelism
         self._directory = Path(tempfile.mkdtemp(prefix="tasks-", dir=sockets))
         self._failed: DsmsError | None = None
-        self._ended = threading.Event()
+        self._job_ended = threading.Event()
         self._asking = ThreadPoolExecutor(count * _MOST_CALLERS, "long-tasks")
         self._connections: list[_Connection] = []
         with socket.socket(socket.AF_UNIX) as server:
@@ -117,17 +128,24 @@ class LongTasks:
                 self.close()
                 raise
 
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended, because a task has."""
+        return self._job_ended.is_set()
+
     def run(self, orders: Sequence[Order | None]) -> list[pa.RecordBatch]:
-        """Carries out orders, the first by the first task and so on, and returns the messages that they send."""
+        """Carries out orders, the first by the first task and so on, and returns the messages that they send. If one
+        fails, the others have ended, too."""
         count = len(self._connections)
         asked = [self._asking.submit(self._ask, each, orders[at::count]) for at, each in enumerate(self._connections)]
+        wait(asked)
         return [batch for answer in asked for batch in answer.result()]
 
     def close(self) -> None:
         """Ends the tasks, and waits until their slots are free."""
         for connection in self._connections:
             connection.close()
-        self._ended.wait(_START_S)
+        self._job_ended.wait(_START_S)
         self._asking.shutdown(wait=False)
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -159,7 +177,7 @@ class LongTasks:
             self._failed = reason_of(error)
             log.debug("the job of long-running tasks has ended", reason=str(self._failed))
         finally:
-            self._ended.set()
+            self._job_ended.set()
 
 
 class _Connection:
