@@ -17,6 +17,8 @@ from dsms.local.process import ManagedProcess
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 from dsms.runtime.epoch.fault_points import POINTS
+from dsms.spark.compat.shortcut import SWITCH
+from dsms.spark.task_slots import SHORTCUT as LONG_TASKS
 from integration.cluster import await_crash, kill_9, running
 from integration.workload import Outcome, assert_begins, await_all, feed_of, finish, outcome
 
@@ -96,7 +98,8 @@ def _plans_batches(process: psutil.Process) -> bool:
 
 
 def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
-    """Spark forks killed workers again. The death of the planning process ends the stream, which is restarted."""
+    """Spark forks killed workers again. If batches are Spark jobs, the death of the process that plans them ends the
+    stream, which is restarted; otherwise nothing needs this process."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         executor = cluster.start_executor(batch_records=20)
@@ -105,7 +108,9 @@ def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, 
         feed.piece()
         assert wait_until(lambda: kill_workers(executor) > 0, 120)
         await_all(cluster, cluster.name, feed.piece())
-        feed.piece()
+        kill_9(executor)
+        executor = cluster.start_executor(batch_records=20, environment={SWITCH: LONG_TASKS.name})
+        await_all(cluster, cluster.name, feed.piece())
         kill_the_planner(executor)
         await_all(cluster, cluster.name, feed.piece())
         kill_9(cluster.coordinator)
